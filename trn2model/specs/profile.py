@@ -1,0 +1,104 @@
+"""Profiles: how ideal becomes real, as a handful of constants with provenance in data/profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from trn2model.errors import DataError, UnknownNameError
+from trn2model.specs.provenance import Figure, list_toml, read_figure, read_toml
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Values of a profile in SI units; each field is one key of the profile file."""
+
+    tile_padding: float  # 1: matmul tiles are padded to the array's extents; 0: not [1]
+    tensor_fill: float  # moving columns lost per stationary tile and pass [cycle]
+    tensor_efficiency: float  # share of the peak a long, aligned matmul reaches [1]
+    attention_efficiency: float  # share of the peak that the flash-attention matmuls reach [1]
+    vector_efficiency: float  # share of the Vector engine's element rate [1]
+    scalar_efficiency: float  # share of the Scalar engine's element rate [1]
+    hbm_efficiency: float  # share of HBM bandwidth in streaming access [1]
+    kv_read_efficiency: float  # share of HBM bandwidth when decode reads the KV cache [1]
+    operator_time: float  # fixed cost of one operator [s]
+    step_time: float  # fixed host cost of one training step, prefill call or decode step [s]
+    link_efficiency: float  # share of NeuronLink or NVLink bandwidth [1]
+    link_latency: float  # one hop [s]
+    chip_bandwidth: float  # bus bandwidth of a collective between the cores of one chip, per core [B/s]
+    chip_latency: float  # one step inside a chip [s]
+    nic_efficiency: float  # share of EFA bandwidth [1]
+    nic_latency: float  # one EFA hop [s]
+    collective_time: float  # fixed cost of starting one collective [s]
+    tp_overlap_fraction: float  # share of tensor-parallel communication that can hide behind matmuls [1]
+    dp_overlap_fraction: float  # share of gradient and FSDP communication that can hide behind compute [1]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Named set of constants with where they come from."""
+
+    name: str
+    title: str
+    note: str
+    constants: Constants
+    figures: Mapping[str, Figure]
+    fitted: tuple[str, ...]
+
+
+CONSTANT_NAMES = tuple(f.name for f in fields(Constants))
+
+
+def profile_names() -> tuple[str, ...]:
+    """Names of the profiles in the package's data.
+
+    Returns
+    -------
+    tuple of str
+        Sorted names.
+    """
+    return list_toml("profiles")
+
+
+@cache
+def profile(name: str) -> Profile:
+    """Profile by name; keys a file leaves out come from the profile it extends.
+
+    Parameters
+    ----------
+    name : str
+        A name from `profile_names`.
+
+    Returns
+    -------
+    Profile
+        All constants with provenance.
+
+    Raises
+    ------
+    UnknownNameError
+        No such profile.
+    DataError
+        The file leaves a constant undefined or names an unknown one.
+    """
+    if name not in profile_names():
+        raise UnknownNameError("profile", name, "one of " + ", ".join(profile_names()), "choose a listed profile")
+    document = read_toml("profiles", f"{name}.toml")
+    figures = _inherited(document)
+    for key, table in document["constants"].items():
+        figures[key] = read_figure(table, f"profile {name}, {key}")
+    if set(figures) != set(CONSTANT_NAMES):
+        difference = ", ".join(sorted(set(figures) ^ set(CONSTANT_NAMES)))
+        message = f"profile {name}: missing or unknown constants: {difference}"
+        raise DataError(message)
+    constants = Constants(**{key: figures[key].number() for key in CONSTANT_NAMES})
+    return Profile(
+        name, document["title"], document.get("note", ""), constants, figures, tuple(document.get("fitted", ()))
+    )
+
+
+def _inherited(document: Mapping[str, Any]) -> dict[str, Figure]:
+    base = document.get("extends")
+    return dict(profile(base).figures) if base else {}
