@@ -22,6 +22,7 @@ class Constants:
     vector_efficiency: float  # share of the Vector engine's element rate [1]
     scalar_efficiency: float  # share of the Scalar engine's element rate [1]
     hbm_efficiency: float  # share of HBM bandwidth in streaming access [1]
+    fusion_fraction: float  # share of elementwise operators' HBM traffic that stays in SBUF [1]
     kv_read_efficiency: float  # share of HBM bandwidth when decode reads the KV cache [1]
     operator_time: float  # fixed cost of one operator [s]
     step_time: float  # fixed host cost of one training step, prefill call or decode step [s]
