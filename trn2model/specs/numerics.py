@@ -1,0 +1,144 @@
+"""Number formats and sparsity patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from trn2model.errors import UnknownNameError
+from trn2model.specs.provenance import Figure, read_figure, read_toml
+
+
+@dataclass(frozen=True, slots=True)
+class Dtype:
+    """A storage format: bytes per element with its share of scales, and the format it is multiplied in."""
+
+    name: str
+    storage_bytes: float
+    matmul_dtype: str
+    figure: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class SparsityPattern:
+    """`kept` of every `group` values along the contraction are stored; dense keeps 1 of 1."""
+
+    name: str
+    kept: int
+    group: int
+    tag_bytes: float
+    source: str
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether nothing is left out.
+
+        Returns
+        -------
+        bool
+            True for the pattern "dense".
+        """
+        return self.kept == self.group
+
+
+def dtype(name: str) -> Dtype:
+    """Number format by name.
+
+    Parameters
+    ----------
+    name : str
+        A name from `dtype_names`.
+
+    Returns
+    -------
+    Dtype
+        The format.
+
+    Raises
+    ------
+    UnknownNameError
+        No such format.
+
+    Examples
+    --------
+    >>> dtype("nvfp4").storage_bytes
+    0.5625
+    """
+    table = _dtypes()
+    if name not in table:
+        raise UnknownNameError("dtype", name, "one of " + ", ".join(table), "choose a listed number format")
+    return table[name]
+
+
+def dtype_names() -> tuple[str, ...]:
+    """Names of the number formats.
+
+    Returns
+    -------
+    tuple of str
+        Names, widest first.
+    """
+    return tuple(_dtypes())
+
+
+def sparsity(name: str) -> SparsityPattern:
+    """Sparsity pattern by name.
+
+    Parameters
+    ----------
+    name : str
+        A name from `sparsity_names`.
+
+    Returns
+    -------
+    SparsityPattern
+        The pattern.
+
+    Raises
+    ------
+    UnknownNameError
+        No such pattern.
+
+    Examples
+    --------
+    >>> pattern = sparsity("4:16")
+    >>> pattern.group / pattern.kept
+    4.0
+    """
+    table = _patterns()
+    if name not in table:
+        raise UnknownNameError("sparsity", name, "one of " + ", ".join(table), "choose a listed pattern")
+    return table[name]
+
+
+def sparsity_names() -> tuple[str, ...]:
+    """Names of the sparsity patterns.
+
+    Returns
+    -------
+    tuple of str
+        "dense" first.
+    """
+    return tuple(_patterns())
+
+
+@cache
+def _dtypes() -> Mapping[str, Dtype]:
+    table = {}
+    for name, row in read_toml("dtypes.toml").items():
+        figure = read_figure(row["storage_bytes"], f"dtype {name}")
+        table[name] = Dtype(name, figure.number(), row["matmul_dtype"], figure)
+    return table
+
+
+@cache
+def _patterns() -> Mapping[str, SparsityPattern]:
+    document = read_toml("sparsity.toml")
+    tag_bytes = read_figure(document["tag"], "sparsity tag").number()
+    return {
+        name: SparsityPattern(
+            name, row["kept"], row["group"], 0.0 if row["kept"] == row["group"] else tag_bytes, row["source"]
+        )
+        for name, row in document["patterns"].items()
+    }
