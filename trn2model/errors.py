@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+_SHOWN_LENGTH: Final = 80
+
 
 class Trn2ModelError(Exception):
     """Root of every exception raised on purpose."""
@@ -39,12 +43,24 @@ class InvalidInputError(Trn2ModelError, ValueError):
         self.value = value
         self.allowed = allowed
         self.remedy = remedy
-        super().__init__(f"{field} = {value!r} is invalid: allowed is {allowed}; {remedy}")
+        super().__init__(field, value, allowed, remedy)
+
+    def __str__(self) -> str:
+        """One line, however long or multi-line the value is.
+
+        Returns
+        -------
+        str
+            Field, value, allowed range and remedy.
+        """
+        value = " ".join(repr(self.value).split())
+        shown = value if len(value) <= _SHOWN_LENGTH else f"{value[:_SHOWN_LENGTH]}…"
+        return f"{self.field} = {shown} is invalid: allowed is {self.allowed}; {self.remedy}"
 
 
 class InvalidPlanError(InvalidInputError):
     """A parallel plan or workload that cannot be laid out on the model and the machine."""
 
 
-class UnknownNameError(InvalidInputError):
+class UnknownNameError(InvalidPlanError):
     """A name that the catalog does not hold."""

@@ -1,0 +1,231 @@
+"""Parallel plans as float64 columns: one plan (0-d) or many (one entry each), the same code for both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trn2model.errors import InvalidInputError
+from trn2model.specs.model import ModelSpec, Moe
+
+Column = NDArray[np.float64]
+
+#: columns that are given; `num_microbatches` follows from them
+PLAN_COLUMNS: Final = (
+    "tp",
+    "cp",
+    "ep",
+    "dp",
+    "pp",
+    "zero",
+    "interleave",
+    "microbatch_size",
+    "global_batch_size",
+    "sequence_length",
+)
+MAX_TOKENS: Final = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParallelPlan:
+    """Degrees, batch and sequence of one plan or of many; all columns have one shape.
+
+    float64 holds every allowed integer exactly and does not overflow in FLOP counts.
+    """
+
+    tp: Column
+    cp: Column
+    ep: Column
+    dp: Column
+    pp: Column
+    zero: Column
+    interleave: Column
+    microbatch_size: Column
+    global_batch_size: Column
+    sequence_length: Column
+    num_ranks: Column  # tp·cp·ep·dp·pp, the ranks in use
+    num_microbatches: Column  # per replica and step
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of every column.
+
+        Returns
+        -------
+        tuple of int
+            Empty for a single plan.
+        """
+        return self.tp.shape
+
+    def to_dict(self) -> dict[str, Any]:
+        """Columns as JSON values.
+
+        Returns
+        -------
+        dict
+            Column name to integer, or to a list of integers.
+        """
+        names = (*PLAN_COLUMNS, "num_ranks", "num_microbatches")
+        return {name: np.asarray(getattr(self, name)).astype(np.int64).tolist() for name in names}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requests:
+    """What is served: tokens per request and requests per replica; all columns have the shape of the plan."""
+
+    input_tokens: Column
+    output_tokens: Column
+    concurrency: Column
+    compiled_batch: Column
+    prefill_tokens: Column  # prompt tokens that miss the prefix cache
+    context_bucket: Column  # prompt tokens that the prefill graphs compute for them
+    prefix_hit: float
+    prefill_chunk: float
+    draft_tokens: float
+    acceptance: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLimits:
+    """What model, machine and schedule allow of a plan; all that the rules of validity read besides the plan."""
+
+    model_name: str
+    num_heads: int  # greatest common divisor over the kinds of layers
+    num_layers: int
+    num_experts: int  # greatest common divisor over the MoE layers; 1 for a dense model
+    num_ranks: int
+    pipeline_schedule: str = "1f1b"
+    draft_heads: int = 0
+
+
+def parallel_plan(
+    *,
+    tp: ArrayLike,
+    cp: ArrayLike,
+    ep: ArrayLike,
+    dp: ArrayLike,
+    pp: ArrayLike,
+    zero: ArrayLike,
+    interleave: ArrayLike,
+    microbatch_size: ArrayLike,
+    global_batch_size: ArrayLike,
+    sequence_length: ArrayLike,
+) -> ParallelPlan:
+    r"""Plan from its columns, broadcast to one shape.
+
+    .. math:: n_{ranks} = tp \cdot cp \cdot ep \cdot dp \cdot pp,
+              \quad n_{microbatches} = \frac{B}{dp \cdot ep \cdot b}
+
+    Parameters
+    ----------
+    tp : array_like
+        Tensor-parallel degree. [1]
+    cp : array_like
+        Context-parallel degree. [1]
+    ep : array_like
+        Expert-parallel degree. [1]
+    dp : array_like
+        Data-parallel degree. [1]
+    pp : array_like
+        Pipeline-parallel degree. [1]
+    zero : array_like
+        ZeRO stage, 0 to 3.
+    interleave : array_like
+        Virtual stages per pipeline rank. [1]
+    microbatch_size : array_like
+        Sequences per microbatch, :math:`b`. [1]
+    global_batch_size : array_like
+        Sequences per step, :math:`B`. [1]
+    sequence_length : array_like
+        Tokens per sequence. [1]
+
+    Returns
+    -------
+    ParallelPlan
+        Columns in float64.
+
+    Raises
+    ------
+    InvalidInputError
+        The columns do not broadcast to one shape.
+    """
+    given = (tp, cp, ep, dp, pp, zero, interleave, microbatch_size, global_batch_size, sequence_length)
+    columns = broadcast_columns(dict(zip(PLAN_COLUMNS, given, strict=True)))
+    replicas = columns["dp"] * columns["ep"]
+    num_ranks = columns["tp"] * columns["cp"] * replicas * columns["pp"]
+    num_microbatches = columns["global_batch_size"] / (replicas * columns["microbatch_size"])
+    return ParallelPlan(**columns, num_ranks=np.asarray(num_ranks), num_microbatches=np.asarray(num_microbatches))
+
+
+def broadcast_columns(given: Mapping[str, ArrayLike]) -> dict[str, Column]:
+    """Columns as float64 of one shape.
+
+    Parameters
+    ----------
+    given : Mapping
+        Column name to array_like.
+
+    Returns
+    -------
+    dict
+        Column name to float64 array; 0-d where all values are single.
+
+    Raises
+    ------
+    InvalidInputError
+        The shapes do not broadcast.
+    """
+    columns = {name: np.asarray(value, dtype=np.float64) for name, value in given.items()}
+    shapes = {name: column.shape for name, column in columns.items() if column.ndim}
+    if not shapes:
+        return columns
+    try:
+        shape = np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        remedy = "give every array one entry per plan"
+        raise InvalidInputError(next(iter(shapes)), shapes, "an array of the common shape", remedy) from None
+    return {name: np.broadcast_to(column, shape) for name, column in columns.items()}
+
+
+@lru_cache(maxsize=512)
+def plan_limits(
+    model: ModelSpec, num_ranks: int, pipeline_schedule: str = "1f1b", draft: ModelSpec | None = None
+) -> PlanLimits:
+    """Limits that a model on a number of ranks sets to a plan.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        The transformer.
+    num_ranks : int
+        Ranks available.
+    pipeline_schedule : str
+        Schedule of the pipeline; only 1f1b can be interleaved.
+    draft : ModelSpec, optional
+        Draft model that runs on the same ranks.
+
+    Returns
+    -------
+    PlanLimits
+        Numbers that the rules read.
+    """
+    experts = [kind.feed_forward.num_experts for kind in model.layer_kinds if isinstance(kind.feed_forward, Moe)]
+    return PlanLimits(
+        model_name=model.name,
+        num_heads=_common_heads(model),
+        num_layers=model.num_layers,
+        num_experts=gcd(*experts) if experts else 1,
+        num_ranks=num_ranks,
+        pipeline_schedule=pipeline_schedule,
+        draft_heads=_common_heads(draft) if draft else 0,
+    )
+
+
+def _common_heads(model: ModelSpec) -> int:
+    return gcd(*(kind.attention.num_heads for kind in model.layer_kinds))

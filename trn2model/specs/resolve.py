@@ -1,0 +1,267 @@
+"""From a scenario to what the estimate reads: specs looked up, autos decided, cross-field rules checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trn2model.errors import InvalidInputError, InvalidPlanError, UnsupportedError
+from trn2model.specs import catalog
+from trn2model.specs.fields import AUTO
+from trn2model.specs.hardware import LogicalCore, System, chip_flop_rate, logical_core
+from trn2model.specs.model import ModelSpec
+from trn2model.specs.plan import (
+    PLAN_COLUMNS,
+    Column,
+    ParallelPlan,
+    PlanLimits,
+    Requests,
+    broadcast_columns,
+    parallel_plan,
+    plan_limits,
+)
+from trn2model.specs.plan_rules import WORKLOADS, Workload, check_plan, check_requests
+from trn2model.specs.profile import Profile, profile
+from trn2model.specs.provenance import Figure
+from trn2model.specs.scenario import Scenario
+from trn2model.specs.scenario_plan import MAX_DEGREE
+
+GPU_TP: Final = 8
+TRAINIUM_TP: Final = 32
+TRAINIUM2_CORES_TP: Final = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resolved:
+    """A scenario with everything decided; `plan` and `requests` are float64 columns."""
+
+    scenario: Scenario
+    workload: Workload
+    system: System
+    model: ModelSpec
+    draft: ModelSpec | None
+    core: LogicalCore
+    num_ranks: int
+    limits: PlanLimits
+    plan: ParallelPlan
+    requests: Requests
+    weight_dtype: str
+    kv_dtype: str
+    profile: Profile
+    price_option: str
+    price: Figure | None
+    notes: tuple[str, ...]
+
+    @property
+    def compiled_batch(self) -> Column:
+        """Batch of the static decode graph.
+
+        Returns
+        -------
+        numpy.ndarray
+            Requests per replica.
+        """
+        return self.requests.compiled_batch
+
+
+def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
+    """Decide what the scenario leaves open, and check what only holds across its fields.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs; plan fields may be arrays.
+    workload : str
+        "train" or "serve": the rules of the batch hold for training alone, those of the requests for serving alone.
+
+    Returns
+    -------
+    Resolved
+        Specs, plan columns and notes.
+
+    Raises
+    ------
+    InvalidPlanError
+        The plan cannot be laid out on the model and the machine.
+    UnsupportedError
+        The chip has no rate for the precision or no mechanism for the sparsity pattern.
+    """
+    if workload not in WORKLOADS:
+        raise InvalidInputError("workload", workload, "train or serve", "choose one of the two")
+    system, core = _machine(scenario.system, scenario.lnc)
+    model = _model(scenario.model)
+    draft = _draft(scenario, model) if workload == "serve" else None
+    _check_numerics(scenario, core)
+    num_ranks = system.num_chips * scenario.count * core.ranks_per_chip
+    limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft)
+    plan = _plan(scenario, limits, _preferred_tp(system, core))
+    check_plan(plan, limits, workload)
+    requests = _requests(scenario, system)
+    if workload == "serve":
+        check_requests(requests)
+    option = system.default_price_option if scenario.price_option == AUTO else scenario.price_option
+    return Resolved(
+        scenario=scenario,
+        workload=workload,
+        system=system,
+        model=model,
+        draft=draft,
+        core=core,
+        num_ranks=num_ranks,
+        limits=limits,
+        plan=plan,
+        requests=requests,
+        weight_dtype=scenario.precision if scenario.weight_dtype == AUTO else scenario.weight_dtype,
+        kv_dtype=scenario.precision if scenario.kv_dtype == AUTO else scenario.kv_dtype,
+        profile=profile(system.default_profile if scenario.profile == AUTO else scenario.profile),
+        price_option=option,
+        price=system.prices.get(option),
+        notes=_notes(scenario, workload, system, model, plan, num_ranks),
+    )
+
+
+@cache
+def _machine(name: str, lnc: int) -> tuple[System, LogicalCore]:
+    system = catalog.system(name)
+    return system, logical_core(system, lnc)
+
+
+def _model(model: str | ModelSpec) -> ModelSpec:
+    return catalog.model(model) if isinstance(model, str) else model
+
+
+def _draft(scenario: Scenario, model: ModelSpec) -> ModelSpec | None:
+    name, tokens, acceptance = scenario.draft_model, scenario.draft_tokens, scenario.acceptance
+    if name is None:
+        if tokens:
+            raise InvalidPlanError("draft_tokens", tokens, "0 without a draft_model", "choose a draft_model")
+        if acceptance is not None:
+            raise InvalidPlanError("acceptance", acceptance, "none without a draft_model", "choose a draft_model")
+        return None
+    if tokens == 0:
+        raise InvalidPlanError("draft_tokens", 0, "1 to 64 with a draft_model", "set draft_tokens, or no draft_model")
+    if acceptance is None:
+        raise InvalidPlanError("acceptance", None, "0 to 1 with a draft_model", "state the measured acceptance")
+    draft = _eagle(model) if name == "eagle" else catalog.model(name)
+    if draft.vocab_size != model.vocab_size:
+        allowed = (
+            f"a model with the vocabulary of {model.name} ({model.vocab_size:,}; this one has {draft.vocab_size:,})"
+        )
+        raise InvalidPlanError("draft_model", name, allowed, "choose a draft of the same family, or eagle")
+    return draft
+
+
+def _eagle(model: ModelSpec) -> ModelSpec:
+    last = model.layer_kinds[model.layer_sequence[-1]]
+    return replace(model, name=f"{model.name} eagle", layer_kinds=(last,), layer_sequence=(0,))
+
+
+def _check_numerics(scenario: Scenario, core: LogicalCore) -> None:
+    chip_flop_rate(core.chip, scenario.precision)
+    if scenario.sparsity == "dense":
+        return
+    patterns = core.chip.sparsity_patterns
+    if scenario.sparsity not in patterns:
+        has = ", ".join(patterns) if patterns else "no sparsity pattern"
+        message = (
+            f"sparsity = {scenario.sparsity!r} is not supported by {core.chip.name}, which has {has}; choose dense"
+        )
+        raise UnsupportedError(message)
+    if scenario.precision == "fp32":
+        message = f"sparsity = {scenario.sparsity!r} has no published rate at precision fp32; choose bf16, fp16 or fp8"
+        raise UnsupportedError(message)
+
+
+def _preferred_tp(system: System, core: LogicalCore) -> int:
+    if core.chip.family == "gpu":
+        return GPU_TP
+    return TRAINIUM2_CORES_TP // core.cores_per_rank if system.supports_lnc else TRAINIUM_TP
+
+
+def _plan(scenario: Scenario, limits: PlanLimits, preferred_tp: int) -> ParallelPlan:
+    columns: dict[str, ArrayLike] = {name: getattr(scenario, name) for name in PLAN_COLUMNS}
+    if isinstance(scenario.tp, str):
+        others = _product(scenario.cp, scenario.ep, scenario.pp, 1 if isinstance(scenario.dp, str) else scenario.dp)
+        columns["tp"] = _auto_tp(preferred_tp, limits, limits.num_ranks // others)
+    if isinstance(scenario.dp, str):
+        used = _product(columns["tp"], scenario.cp, scenario.ep, scenario.pp)
+        columns["dp"] = np.maximum(limits.num_ranks // used, 1.0)
+    return parallel_plan(**columns)
+
+
+def _product(*degrees: ArrayLike) -> Column:
+    product = np.asarray(1.0)
+    try:
+        for degree in degrees:
+            product = product * np.asarray(degree, dtype=np.float64)
+    except ValueError:
+        remedy = "give every array one entry per plan"
+        shapes = [np.shape(degree) for degree in degrees]
+        allowed = "an array of the common shape"
+        raise InvalidInputError("degrees", shapes, allowed, remedy) from None
+    return product
+
+
+def _auto_tp(preferred: int, limits: PlanLimits, available: Column) -> Column:
+    most = np.minimum(np.maximum(available, 1.0), preferred)
+    powers = _powers_of_two(limits.num_heads, limits.draft_heads)
+    below = powers[np.searchsorted(powers, most, side="right") - 1]
+    fits = (np.remainder(limits.num_heads, most) == 0) & (np.remainder(limits.draft_heads, most) == 0)
+    return np.where(fits, most, below)
+
+
+@cache
+def _powers_of_two(heads: int, draft_heads: int) -> Column:
+    powers = [2**n for n in range(MAX_DEGREE.bit_length()) if heads % 2**n == 0 and draft_heads % 2**n == 0]
+    return np.asarray(powers, dtype=np.float64)
+
+
+def _requests(scenario: Scenario, system: System) -> Requests:
+    tokens, batch, bucket = scenario.input_tokens, scenario.compiled_batch, scenario.context_bucket
+    missed = np.maximum(np.ceil(np.asarray(tokens, dtype=np.float64) * (1 - scenario.prefix_hit)), 1.0)
+    given: dict[str, ArrayLike] = {
+        "input_tokens": tokens,
+        "output_tokens": scenario.output_tokens,
+        "concurrency": scenario.concurrency,
+        "compiled_batch": scenario.concurrency if isinstance(batch, str) else batch,
+        "prefill_tokens": missed,
+        "context_bucket": _auto_bucket(missed, scenario.prefill_chunk, system) if isinstance(bucket, str) else bucket,
+    }
+    return Requests(
+        **broadcast_columns(given),
+        prefix_hit=scenario.prefix_hit,
+        prefill_chunk=scenario.prefill_chunk,
+        draft_tokens=scenario.draft_tokens,
+        acceptance=scenario.acceptance or 0.0,
+    )
+
+
+def _auto_bucket(tokens: Column, chunk: int, system: System) -> Column:
+    if chunk:
+        return np.ceil(tokens / chunk) * chunk
+    return tokens if system.chip.family == "gpu" else np.exp2(np.ceil(np.log2(tokens)))
+
+
+def _notes(
+    scenario: Scenario, workload: Workload, system: System, model: ModelSpec, plan: ParallelPlan, num_ranks: int
+) -> tuple[str, ...]:
+    notes = []
+    if not system.supports_lnc:
+        notes.append(f"lnc is ignored: {system.chip.name} has no configurable logical NeuronCores.")
+    idle = num_ranks - float(plan.num_ranks.min())
+    if idle > 0:
+        up_to = "up to " if plan.shape else ""
+        notes.append(f"{up_to}{idle:,.0f} of {num_ranks:,} ranks are idle: tp x cp x ep x dp x pp is smaller.")
+    tokens = scenario.sequence_length if workload == "train" else scenario.input_tokens + scenario.output_tokens
+    if np.max(tokens) > model.max_sequence_length:
+        notes.append(
+            f"Sequences of {np.max(tokens):,} tokens are longer than the {model.max_sequence_length:,} "
+            f"that {model.name} was made for."
+        )
+    if system.extra:
+        notes.append(f"{system.title} is an extra: its figures are preliminary.")
+    return tuple(notes)
