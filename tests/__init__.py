@@ -1,0 +1,1 @@
+"""Tests of trn2model: unit, properties, oracles, contracts, pages, browser, benchmarks."""
