@@ -1,0 +1,377 @@
+r"""Device memory: parameters, gradients, optimizer state, activations, logits and key-value cache.
+
+Activation bytes follow what a backward pass needs. In elements per token of width b, with the parts that Megatron
+tensor parallelism leaves whole (divided by tp only under sequence parallelism) apart from those it divides:
+
+==================  ====================================  =====================================================
+block               whole                                 divided by tp
+==================  ====================================  =====================================================
+attention           norm input h, QKV input h             queries, keys, values, context
+MLP                 norm input h, MLP input h             function input (gate and up), function output
+dropout             one mask byte per block               scores: mask byte and dropped copy
+scores              none                                  softmax output, unless flash attention recomputes it
+==================  ====================================  =====================================================
+
+For a GPT layer in 16 bit with dropout the sum is s·b·h·(34 + 5·a·s/h).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trn2model.formulas import Numeric
+
+
+class ModelState(NamedTuple):
+    """Bytes of one rank that live through the whole step."""
+
+    weights: Numeric
+    gradients: Numeric
+    optimizer: Numeric
+
+
+def rank_parameters(sharded: Numeric, replicated: Numeric, tp: Numeric) -> Numeric:
+    r"""Parameters of one rank: tensor parallelism divides matrices and repeats norms and biases.
+
+    .. math:: P = \frac{P_s}{t} + P_r
+
+    Parameters
+    ----------
+    sharded : Numeric, shape (...)
+        Parameters that tensor parallelism divides, :math:`P_s`. [1]
+    replicated : Numeric, shape (...)
+        Parameters that every rank holds, :math:`P_r`. [1]
+    tp : Numeric, shape (...)
+        Tensor-parallel degree, :math:`t` >= 1. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Parameters. [1]
+
+    Notes
+    -----
+    Validity: key-value heads below tp are to be counted with their copies in `sharded`.
+
+    References
+    ----------
+    .. [1] megatron-sc21
+    """
+    return sharded / tp + replicated
+
+
+def model_state_bytes(
+    parameters: Numeric,
+    weight_bytes: Numeric,
+    gradient_bytes: Numeric,
+    optimizer_bytes: Numeric,
+    zero_stage: Numeric,
+    shards: Numeric,
+) -> ModelState:
+    r"""Weights, gradients and optimizer state of one rank under ZeRO.
+
+    .. math::
+        w = \frac{P b_w}{N_3}, \quad g = \frac{P b_g}{N_2}, \quad o = \frac{P b_o}{N_1}, \quad
+        N_k = \begin{cases} N & z \ge k \\ 1 & z < k \end{cases}
+
+    Parameters
+    ----------
+    parameters : Numeric, shape (...)
+        Parameters of the rank before ZeRO, :math:`P`. [1]
+    weight_bytes : Numeric, shape (...)
+        Bytes of a weight used in matmuls, :math:`b_w`. [B]
+    gradient_bytes : Numeric, shape (...)
+        Bytes of a gradient, :math:`b_g`. [B]
+    optimizer_bytes : Numeric, shape (...)
+        Bytes of master weight and moments, :math:`b_o`. [B]
+    zero_stage : Numeric, shape (...)
+        0 none, 1 optimizer, 2 and gradients, 3 and weights, :math:`z`. [1]
+    shards : Numeric, shape (...)
+        Ranks that share one copy, :math:`N` >= 1. [1]
+
+    Returns
+    -------
+    ModelState
+        Weights, gradients, optimizer; each of shape (...). [B]
+
+    Notes
+    -----
+    Validity: buffers of layers gathered under stage 3 are not included.
+
+    References
+    ----------
+    .. [1] zero-2020
+    """
+    stage = np.asarray(zero_stage)
+    return ModelState(
+        weights=parameters * weight_bytes / np.where(stage >= 3.0, shards, 1.0),
+        gradients=parameters * gradient_bytes / np.where(stage >= 2.0, shards, 1.0),
+        optimizer=parameters * optimizer_bytes / np.where(stage >= 1.0, shards, 1.0),
+    )
+
+
+def activation_bytes(
+    tokens: Numeric, whole_bytes: Numeric, divided_bytes: Numeric, tp: Numeric, sequence_parallel: Numeric
+) -> Numeric:
+    r"""Activations of some operators that wait for their backward pass.
+
+    .. math:: A = T \left( \frac{w}{t^{s}} + \frac{d}{t} \right)
+
+    Parameters
+    ----------
+    tokens : Numeric, shape (...)
+        Tokens of the microbatch on this rank, after context parallelism, :math:`T`. [token]
+    whole_bytes : Numeric, shape (...)
+        Bytes per token that tensor parallelism leaves whole, :math:`w`. [B]
+    divided_bytes : Numeric, shape (...)
+        Bytes per token that tensor parallelism divides, :math:`d`. [B]
+    tp : Numeric, shape (...)
+        Tensor-parallel degree, :math:`t` >= 1. [1]
+    sequence_parallel : Numeric, shape (...)
+        1 where Megatron sequence parallelism is on, else 0, :math:`s`. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Bytes of one layer and microbatch. [B]
+
+    Notes
+    -----
+    Validity: any extents >= 0.
+
+    References
+    ----------
+    .. [1] korthikanti-2022
+    """
+    whole_shards = np.where(np.greater(sequence_parallel, 0.0), tp, 1.0)
+    return tokens * (whole_bytes / whole_shards + divided_bytes / tp)
+
+
+def block_whole_bytes(hidden_size: Numeric, element_bytes: Numeric, dropout: Numeric) -> Numeric:
+    r"""Bytes per token of an attention or MLP block that tensor parallelism leaves whole.
+
+    .. math:: w = h (2 b + d)
+
+    Parameters
+    ----------
+    hidden_size : Numeric, shape (...)
+        Elements of a token, :math:`h`. [1]
+    element_bytes : Numeric, shape (...)
+        Width of an element, :math:`b`. [B]
+    dropout : Numeric, shape (...)
+        1 where the block ends in dropout (a mask of one byte), else 0, :math:`d`. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Input of the norm, input of the first matrix, mask. [B]
+
+    Notes
+    -----
+    Validity: pre-norm blocks.
+
+    References
+    ----------
+    .. [1] korthikanti-2022
+    """
+    return hidden_size * (2.0 * element_bytes + dropout)
+
+
+def attention_divided_bytes(
+    query_size: Numeric, key_size: Numeric, value_size: Numeric, context_size: Numeric, element_bytes: Numeric
+) -> Numeric:
+    r"""Bytes per token of an attention block that tensor parallelism divides, scores apart.
+
+    .. math:: d = b (q + k + v + c)
+
+    Parameters
+    ----------
+    query_size : Numeric, shape (...)
+        Query elements of a token, all heads, :math:`q`. [1]
+    key_size : Numeric, shape (...)
+        Key elements of a token, all heads with the copies of replication, :math:`k`. [1]
+    value_size : Numeric, shape (...)
+        Value elements of a token, all heads with the copies of replication, :math:`v`. [1]
+    context_size : Numeric, shape (...)
+        Elements of the output matrix's input, :math:`c`. [1]
+    element_bytes : Numeric, shape (...)
+        Width of an element, :math:`b`. [B]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Queries, keys, values, context. [B]
+
+    Notes
+    -----
+    Validity: flash attention keeps the same tensors, and statistics of 4 B per token and head that are left out.
+
+    References
+    ----------
+    .. [1] korthikanti-2022
+    .. [2] flash-attention
+    """
+    return element_bytes * (query_size + key_size + value_size + context_size)
+
+
+def score_divided_bytes(
+    num_heads: Numeric, context_tokens: Numeric, element_bytes: Numeric, dropout: Numeric
+) -> Numeric:
+    r"""Bytes per token of attention scores kept without flash attention and without selective recompute.
+
+    .. math:: d = a s \left( b + d_o (1 + b) \right)
+
+    Parameters
+    ----------
+    num_heads : Numeric, shape (...)
+        Query heads, :math:`a`. [1]
+    context_tokens : Numeric, shape (...)
+        Tokens that a row of scores spans, :math:`s`. [token]
+    element_bytes : Numeric, shape (...)
+        Width of an element, :math:`b`. [B]
+    dropout : Numeric, shape (...)
+        1 where the scores have dropout (a mask and a copy), else 0, :math:`d_o`. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Softmax output, mask, dropped copy. [B]
+
+    Notes
+    -----
+    Validity: full rows, as the reference's 5·a·s²·b (the causal half is not exploited there).
+
+    References
+    ----------
+    .. [1] korthikanti-2022
+    """
+    return num_heads * context_tokens * (element_bytes + dropout * (1.0 + element_bytes))
+
+
+def mlp_divided_bytes(ffn_size: Numeric, gated: Numeric, element_bytes: Numeric) -> Numeric:
+    r"""Bytes per token of an MLP that tensor parallelism divides.
+
+    .. math:: d = b f (2 + g)
+
+    Parameters
+    ----------
+    ffn_size : Numeric, shape (...)
+        Elements of the intermediate vector, :math:`f`; for experts, of all that a token visits. [1]
+    gated : Numeric, shape (...)
+        1 where gate and up are both kept, else 0, :math:`g`. [1]
+    element_bytes : Numeric, shape (...)
+        Width of an element, :math:`b`. [B]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Inputs and output of the activation function. [B]
+
+    Notes
+    -----
+    Validity: nothing is recomputed.
+
+    References
+    ----------
+    .. [1] korthikanti-2022
+    """
+    return element_bytes * ffn_size * (2.0 + gated)
+
+
+def logits_bytes(tokens: Numeric, vocab_size: Numeric, tp: Numeric, element_bytes: Numeric) -> Numeric:
+    r"""Logits of one microbatch on one rank.
+
+    .. math:: A = \frac{T V b}{t}
+
+    Parameters
+    ----------
+    tokens : Numeric, shape (...)
+        Tokens, :math:`T`. [token]
+    vocab_size : Numeric, shape (...)
+        Vocabulary, :math:`V`. [1]
+    tp : Numeric, shape (...)
+        Tensor-parallel degree that divides the head, :math:`t` >= 1. [1]
+    element_bytes : Numeric, shape (...)
+        Width of a logit, :math:`b`. [B]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Bytes. [B]
+
+    Notes
+    -----
+    Validity: vocabulary divided along its columns; padding left out.
+
+    References
+    ----------
+    .. [1] megatron-sc21
+    """
+    return tokens * vocab_size / tp * element_bytes
+
+
+def kv_heads_per_rank(num_kv_heads: Numeric, tp: Numeric) -> Numeric:
+    r"""Key-value heads that a rank holds: at least one, so a degree above the heads replicates them.
+
+    .. math:: n = \max\left( 1, \left\lceil \tfrac{H_{kv}}{t} \right\rceil \right)
+
+    Parameters
+    ----------
+    num_kv_heads : Numeric, shape (...)
+        Key-value heads of the model, :math:`H_{kv}`. [1]
+    tp : Numeric, shape (...)
+        Tensor-parallel degree, :math:`t` >= 1. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Heads. [1]
+
+    Notes
+    -----
+    Validity: whole numbers; conversion to one key-value head per query head is the caller's choice.
+
+    References
+    ----------
+    .. [1] neuron-nxd-gqa
+    """
+    return np.maximum(1.0, np.ceil(num_kv_heads / tp))
+
+
+def kv_cache_bytes(
+    sequences: Numeric, context_tokens: Numeric, window: Numeric, num_layers: Numeric, kv_bytes_per_token: Numeric
+) -> Numeric:
+    r"""Key-value cache of some layers on one rank.
+
+    .. math:: A = B L b \min(c, w)
+
+    Parameters
+    ----------
+    sequences : Numeric, shape (...)
+        Sequences with a slot in the cache, :math:`B`. [1]
+    context_tokens : Numeric, shape (...)
+        Tokens of a slot, :math:`c`. [token]
+    window : Numeric, shape (...)
+        Most tokens that a layer looks back, :math:`w`; 0 means no limit. [token]
+    num_layers : Numeric, shape (...)
+        Layers of this kind on the rank, :math:`L`. [1]
+    kv_bytes_per_token : Numeric, shape (...)
+        Keys and values of one token in one layer on the rank, :math:`b`. [B]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Bytes. [B]
+
+    Notes
+    -----
+    Validity: windowed layers keep a rolling buffer.
+
+    References
+    ----------
+    .. [1] jax-scaling-book
+    """
+    kept = np.where(np.greater(window, 0.0), np.minimum(context_tokens, window), context_tokens)
+    return sequences * num_layers * kept * kv_bytes_per_token

@@ -1,0 +1,143 @@
+"""Rooflines: the slowest engine decides the time of an operator."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.formulas import Numeric
+
+#: Names of the codes that `bound_engine` gives.
+ENGINES: Final = ("tensor", "vector", "scalar", "hbm")
+
+
+def operator_time(
+    tensor_time: Numeric, vector_time: Numeric, scalar_time: Numeric, hbm_time: Numeric, fixed_time: Numeric
+) -> Numeric:
+    r"""Time of an operator whose engines and memory work at the same time.
+
+    .. math:: t = \max(t_{tensor}, t_{vector}, t_{scalar}, t_{hbm}) + t_{fixed}
+
+    Parameters
+    ----------
+    tensor_time : Numeric, shape (...)
+        Busy time of the Tensor engine. [s]
+    vector_time : Numeric, shape (...)
+        Busy time of the Vector engine. [s]
+    scalar_time : Numeric, shape (...)
+        Busy time of the Scalar engine. [s]
+    hbm_time : Numeric, shape (...)
+        Time to move the HBM traffic. [s]
+    fixed_time : Numeric, shape (...)
+        What starting the operator costs. [s]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Broadcast of the inputs. [s]
+
+    Notes
+    -----
+    Validity: perfect overlap inside an operator, none between operators.
+
+    References
+    ----------
+    .. [1] roofline-2009
+    """
+    compute_time = np.maximum(np.maximum(tensor_time, vector_time), scalar_time)
+    return np.maximum(compute_time, hbm_time) + fixed_time
+
+
+def bound_engine(
+    tensor_time: Numeric, vector_time: Numeric, scalar_time: Numeric, hbm_time: Numeric
+) -> NDArray[np.int64]:
+    r"""Code of the engine that decides an operator's time: its index in `ENGINES`.
+
+    .. math:: e = \operatorname{arg\,max}(t_{tensor}, t_{vector}, t_{scalar}, t_{hbm})
+
+    Parameters
+    ----------
+    tensor_time : Numeric, shape (...)
+        Busy time of the Tensor engine. [s]
+    vector_time : Numeric, shape (...)
+        Busy time of the Vector engine. [s]
+    scalar_time : Numeric, shape (...)
+        Busy time of the Scalar engine. [s]
+    hbm_time : Numeric, shape (...)
+        Time to move the HBM traffic. [s]
+
+    Returns
+    -------
+    NDArray of int64, shape (...)
+        0 tensor, 1 vector, 2 scalar, 3 HBM; the first of equals. [1]
+
+    Notes
+    -----
+    Validity: finite times.
+
+    References
+    ----------
+    .. [1] roofline-2009
+    """
+    times: list[NDArray[Any]] = list(np.broadcast_arrays(tensor_time, vector_time, scalar_time, hbm_time))
+    return np.asarray(np.argmax(np.stack(times), axis=0), dtype=np.int64)
+
+
+def attainable_flop_rate(intensity: Numeric, peak: Numeric, bandwidth: Numeric) -> Numeric:
+    r"""Roofline: FLOP rate that a kernel of some intensity can reach.
+
+    .. math:: R = \min(P, I \beta)
+
+    Parameters
+    ----------
+    intensity : Numeric, shape (...)
+        FLOP per byte of HBM traffic, :math:`I`. [FLOP/B]
+    peak : Numeric, shape (...)
+        Peak rate, :math:`P`. [FLOP/s]
+    bandwidth : Numeric, shape (...)
+        HBM bandwidth, :math:`\beta`. [B/s]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Attainable rate. [FLOP/s]
+
+    Notes
+    -----
+    Validity: traffic and arithmetic overlap fully.
+
+    References
+    ----------
+    .. [1] roofline-2009
+    """
+    return np.minimum(peak, intensity * bandwidth)
+
+
+def ridge_intensity(peak: Numeric, bandwidth: Numeric) -> Numeric:
+    r"""Intensity at which a roofline turns from bandwidth to compute.
+
+    .. math:: I = P / \beta
+
+    Parameters
+    ----------
+    peak : Numeric, shape (...)
+        Peak rate, :math:`P`. [FLOP/s]
+    bandwidth : Numeric, shape (...)
+        HBM bandwidth, :math:`\beta` > 0. [B/s]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        FLOP per byte. [FLOP/B]
+
+    Notes
+    -----
+    Validity: both of the same unit of hardware (chip, or rank).
+
+    References
+    ----------
+    .. [1] roofline-2009
+    """
+    return peak / bandwidth
