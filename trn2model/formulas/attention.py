@@ -106,7 +106,7 @@ def attention_exponentials(pairs: Numeric, num_heads: Numeric) -> Numeric:
     References
     ----------
     .. [1] flash-attention
-    .. [2] neuron-nki-isa
+    .. [2] nki-isa
     """
     return pairs * num_heads
 
@@ -137,7 +137,7 @@ def attention_vector_elements(pairs: Numeric, num_heads: Numeric) -> Numeric:
     References
     ----------
     .. [1] flash-attention
-    .. [2] neuron-nki-isa
+    .. [2] nki-isa
     """
     return pairs * num_heads
 

@@ -16,13 +16,11 @@ residual              1       0       sum
 softmax               2       1       maximum; exponential and its sum (S); scale
 cross-entropy         1       1       maximum; exponential and its sum (S); the target is gathered
 top-k, 8 at a time    3r - 1  0       in each of r = ceil(k/8) rounds: largest, their places, remove them
-AdamW                 6       2       moments; square and root (S); denominator, step, weight
-copy from PSUM        1       0       result of a matmul
 ====================  ======  ======  =====================================================================
 
 A backward pass takes about twice as many; rotary and residual as many.
 
-Against the best measured rates of one logical core (256 lanes at 0.96 GHz, 16 bit, source whn09-xpu-perf): RMS norm
+Against the best measured rates of one logical core (256 lanes at 0.96 GHz, 16 bit, source xpu-perf): RMS norm
 reaches 66 % of its bound, softmax 60 %, layer norm 52 %; all three are bound by the Vector engine and not by HBM.
 Top-k over a vocabulary comes within 3 % once its fixed cost is taken off. The gated activation stays at 40 % because
 the measured one makes a round trip to HBM between its two passes.
@@ -63,7 +61,7 @@ def rmsnorm_vector_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return 2.0 * rows * hidden_size
 
@@ -91,7 +89,7 @@ def layernorm_vector_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return 3.0 * rows * hidden_size
 
@@ -119,7 +117,7 @@ def norm_scalar_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return rows * hidden_size
 
@@ -147,7 +145,7 @@ def rotary_vector_elements(rows: Numeric, rotary_size: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return 3.0 * rows * rotary_size
 
@@ -175,7 +173,7 @@ def gated_activation_vector_elements(rows: Numeric, ffn_size: Numeric) -> Numeri
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return rows * ffn_size
 
@@ -203,7 +201,7 @@ def activation_vector_elements(rows: Numeric, ffn_size: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return rows * ffn_size
 
@@ -231,7 +229,7 @@ def activation_scalar_elements(rows: Numeric, ffn_size: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return rows * ffn_size
 
@@ -259,37 +257,9 @@ def residual_vector_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return rows * hidden_size
-
-
-def copy_vector_elements(rows: Numeric, columns: Numeric) -> Numeric:
-    r"""Vector elements of moving a matmul's result from PSUM to SBUF.
-
-    .. math:: V = r n
-
-    Parameters
-    ----------
-    rows : Numeric, shape (...)
-        Rows of the result, :math:`r`. [1]
-    columns : Numeric, shape (...)
-        Columns of the result, :math:`n`. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Elements. [1]
-
-    Notes
-    -----
-    Validity: the contraction accumulates in PSUM; the copy takes longer than the matmul below a contraction of 320.
-
-    References
-    ----------
-    .. [1] neuron-nki-arch
-    """
-    return rows * columns
 
 
 def softmax_vector_elements(rows: Numeric, columns: Numeric) -> Numeric:
@@ -315,7 +285,7 @@ def softmax_vector_elements(rows: Numeric, columns: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return 2.0 * rows * columns
 
@@ -343,7 +313,7 @@ def softmax_scalar_elements(rows: Numeric, columns: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return rows * columns
 
@@ -371,7 +341,7 @@ def cross_entropy_vector_elements(rows: Numeric, vocab_size: Numeric) -> Numeric
 
     References
     ----------
-    .. [1] neuron-nki-isa
+    .. [1] nki-isa
     """
     return rows * vocab_size
 
@@ -405,91 +375,8 @@ def topk_vector_elements(rows: Numeric, columns: Numeric, num_selected: Numeric,
 
     References
     ----------
-    .. [1] neuron-nki-isa
-    .. [2] whn09-xpu-perf
+    .. [1] nki-isa
+    .. [2] xpu-perf
     """
     passes = 3.0 * np.ceil(num_selected / TOP_VALUES) - 1.0
     return np.ceil(rows / lanes) * lanes * columns * passes
-
-
-def router_vector_elements(tokens: Numeric, num_experts: Numeric, experts_per_token: Numeric) -> Numeric:
-    r"""Vector elements of a router: softmax over the experts and the choice of the best.
-
-    .. math:: V = T E \left( 1 + 3 \lceil k / 8 \rceil \right)
-
-    Parameters
-    ----------
-    tokens : Numeric, shape (...)
-        Tokens, :math:`T`, a whole number. [token]
-    num_experts : Numeric, shape (...)
-        Routed experts, :math:`E`. [1]
-    experts_per_token : Numeric, shape (...)
-        Experts that a token visits, :math:`k`. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Elements. [1]
-
-    Notes
-    -----
-    Validity: the exponentials are counted by `softmax_scalar_elements`.
-
-    References
-    ----------
-    .. [1] neuron-nki-isa
-    """
-    chosen = topk_vector_elements(tokens, num_experts, experts_per_token)
-    return softmax_vector_elements(tokens, num_experts) + chosen
-
-
-def adamw_vector_elements(parameters: Numeric) -> Numeric:
-    r"""Vector elements of one AdamW update.
-
-    .. math:: V = 6 P
-
-    Parameters
-    ----------
-    parameters : Numeric, shape (...)
-        Parameters updated on this rank, :math:`P`. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Elements: two for the first moment; second moment, denominator, step and weight. [1]
-
-    Notes
-    -----
-    Validity: HBM traffic (about 30 B per parameter) binds on Trainium2, not these passes.
-
-    References
-    ----------
-    .. [1] adamw-2019
-    """
-    return 6.0 * parameters
-
-
-def adamw_scalar_elements(parameters: Numeric) -> Numeric:
-    r"""Scalar elements of one AdamW update.
-
-    .. math:: S = 2 P
-
-    Parameters
-    ----------
-    parameters : Numeric, shape (...)
-        Parameters updated on this rank, :math:`P`. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Elements: square of the gradient, root of the second moment. [1]
-
-    Notes
-    -----
-    Validity: any extent >= 0.
-
-    References
-    ----------
-    .. [1] adamw-2019
-    """
-    return 2.0 * parameters

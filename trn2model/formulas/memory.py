@@ -335,7 +335,7 @@ def kv_heads_per_rank(num_kv_heads: Numeric, tp: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] neuron-nxd-gqa
+    .. [1] neuron-gqa
     """
     return np.maximum(1.0, np.ceil(num_kv_heads / tp))
 

@@ -146,7 +146,7 @@ def gpipe_in_flight_microbatches(num_microbatches: Numeric) -> Numeric:
 
     References
     ----------
-    .. [1] gpipe-2019
+    .. [1] gpipe
     """
     return np.multiply(num_microbatches, 1.0)
 
@@ -180,7 +180,7 @@ def zero_bubble_time(
 
     References
     ----------
-    .. [1] zero-bubble-2023
+    .. [1] zero-bubble
     """
     return (pp - 1.0) * np.maximum(0.0, forward_time + input_gradient_time - weight_gradient_time)
 
