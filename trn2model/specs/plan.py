@@ -77,7 +77,7 @@ class ParallelPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requests:
-    """What is served: tokens per request and requests per replica; all columns have the shape of the plan."""
+    """What is served: tokens per request and requests per replica; the columns broadcast against those of the plan."""
 
     input_tokens: Column
     output_tokens: Column

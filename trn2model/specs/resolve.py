@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,6 +67,24 @@ class Resolved:
         """
         return self.requests.compiled_batch
 
+    def to_dict(self) -> dict[str, Any]:
+        """Scenario as JSON values, with every "auto" replaced by what it became.
+
+        Returns
+        -------
+        dict
+            Field name to value, as `Scenario.from_dict` reads it.
+        """
+        decided: dict[str, Any] = {name: _integers(getattr(self.plan, name)) for name in PLAN_COLUMNS}
+        decided |= {name: _integers(getattr(self.requests, name)) for name in ("compiled_batch", "context_bucket")}
+        names = {"weight_dtype": self.weight_dtype, "kv_dtype": self.kv_dtype}
+        return (
+            self.scenario.to_dict()
+            | decided
+            | names
+            | {"profile": self.profile.name, "price_option": self.price_option}
+        )
+
 
 def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
     """Decide what the scenario leaves open, and check what only holds across its fields.
@@ -85,6 +103,8 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
 
     Raises
     ------
+    InvalidInputError
+        The workload is unknown, or arrays have no common shape.
     InvalidPlanError
         The plan cannot be laid out on the model and the machine.
     UnsupportedError
@@ -100,7 +120,7 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
     limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft)
     plan = _plan(scenario, limits, _preferred_tp(system, core))
     check_plan(plan, limits, workload)
-    requests = _requests(scenario, system)
+    requests = _requests(scenario, system, plan)
     if workload == "serve":
         check_requests(requests)
     option = system.default_price_option if scenario.price_option == AUTO else scenario.price_option
@@ -122,6 +142,10 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
         price=system.prices.get(option),
         notes=_notes(scenario, workload, system, model, plan, num_ranks),
     )
+
+
+def _integers(column: Column) -> Any:  # noqa: ANN401 (int or nested list of int)
+    return column.astype(np.int64).tolist()
 
 
 @cache
@@ -220,7 +244,7 @@ def _powers_of_two(heads: int, draft_heads: int) -> Column:
     return np.asarray(powers, dtype=np.float64)
 
 
-def _requests(scenario: Scenario, system: System) -> Requests:
+def _requests(scenario: Scenario, system: System, plan: ParallelPlan) -> Requests:
     tokens, batch, bucket = scenario.input_tokens, scenario.compiled_batch, scenario.context_bucket
     missed = np.maximum(np.ceil(np.asarray(tokens, dtype=np.float64) * (1 - scenario.prefix_hit)), 1.0)
     given: dict[str, ArrayLike] = {
@@ -231,8 +255,9 @@ def _requests(scenario: Scenario, system: System) -> Requests:
         "prefill_tokens": missed,
         "context_bucket": _auto_bucket(missed, scenario.prefill_chunk, system) if isinstance(bucket, str) else bucket,
     }
+    columns = broadcast_columns({"tp": plan.tp, **given})  # tp brings the shape of the plan
     return Requests(
-        **broadcast_columns(given),
+        **{name: columns[name] for name in given},
         prefix_hit=scenario.prefix_hit,
         prefill_chunk=scenario.prefill_chunk,
         draft_tokens=scenario.draft_tokens,
@@ -263,5 +288,5 @@ def _notes(
             f"that {model.name} was made for."
         )
     if system.extra:
-        notes.append(f"{system.title} is an extra: its figures are preliminary.")
+        notes.append(f"{system.title}: figures are preliminary.")
     return tuple(notes)

@@ -207,6 +207,6 @@ class PlanFields:
         "order",
         "Placement",
         "Parallelism",
-        "Order in which the parallel axes fill the machine, innermost first: the first axis gets the cores of one chip, "
-        "the last one crosses instances.",
+        "Order in which the parallel axes fill the machine, innermost first: the first axis gets the cores of one "
+        "chip, the last one crosses instances.",
     )
