@@ -1,29 +1,27 @@
-r"""Work of the Vector and Scalar engines: passes over a tensor times its elements, forward.
+r"""Work of the Vector and Scalar engines: passes over a tensor times its elements.
 
 A pass reads each element once; an engine passes one element per lane and cycle. Counts are those of kernels that use
 the fused instructions (two chained operators on the Vector engine; scale, bias, function and running sum on the
 Scalar engine), so they bound the time from below; profiles hold how far kernels stay from it.
 
-====================  ======  ======  =====================================================================
-operator              Vector  Scalar  passes
-====================  ======  ======  =====================================================================
-RMS norm              2       1       sum of squares (S); scale by 1/rms; weight
-layer norm            3       1       statistics; centre and scale (S); weight; bias
-rotary                3       0       two products and a sum
-gated activation      1       1       function (S); product with up
-plain activation      1       1       bias; function (S)
-residual              1       0       sum
-softmax               2       1       maximum; exponential and its sum (S); scale
-cross-entropy         1       1       maximum; exponential and its sum (S); the target is gathered
-top-k, 8 at a time    3r - 1  0       in each of r = ceil(k/8) rounds: largest, their places, remove them
-====================  ======  ======  =====================================================================
+==================  ==============  ===============  ==============================================================
+operator            forward V + S   backward V + S   passes of the forward direction
+==================  ==============  ===============  ==============================================================
+RMS norm            2 + 0           4 + 0            statistics; scale by 1/rms and weight
+layer norm          3 + 0           6 + 0            statistics; centre and weight; scale and bias
+rotary              3 + 0           3 + 0            two products and a sum
+gated activation    1 + 1           3 + 2            function (S); product with up
+plain activation    0 + 1           1 + 1            function with its bias (S)
+residual            1 + 0           1 + 0            sum
+softmax             2 + 1           2 + 0            maximum; exponential and its sum (S); scale
+cross-entropy       1 + 1           1 + 1            maximum; exponential and its sum (S); the target is gathered
+top-k               3 r - 1 + 0     0 + 0            in each of r = ceil(k/8) rounds: largest, their places, removal
+==================  ==============  ===============  ==============================================================
 
-A backward pass takes about twice as many; rotary and residual as many.
-
-Against the best measured rates of one logical core (256 lanes at 0.96 GHz, 16 bit, source xpu-perf): RMS norm
-reaches 66 % of its bound, softmax 60 %, layer norm 52 %; all three are bound by the Vector engine and not by HBM.
-Top-k over a vocabulary comes within 3 % once its fixed cost is taken off. The gated activation stays at 40 % because
-the measured one makes a round trip to HBM between its two passes.
+Against the best measured rates of one logical core (256 lanes at 0.96 GHz, 16 bit, source xpu-perf): RMS norm reaches
+66 % of its bound, softmax 60 %, layer norm 53 %; all three are bound by the Vector engine and not by HBM. Top-k over
+a vocabulary comes within 5 % once its fixed cost is taken off. The gated activation stays at 40 % of its HBM bound
+because the measured one makes a round trip to HBM between its two passes.
 """
 
 from __future__ import annotations
@@ -38,10 +36,12 @@ from trn2model.formulas import Numeric
 TOP_VALUES: Final = 8.0
 
 
-def rmsnorm_vector_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
-    r"""Vector elements of an RMS norm: scale and weight.
+def norm_vector_elements(
+    rows: Numeric, hidden_size: Numeric, layer_norm: Numeric = 0.0, backward: Numeric = 0.0
+) -> Numeric:
+    r"""Vector elements of an RMS norm or a layer norm.
 
-    .. math:: V = 2 r h
+    .. math:: V = r h (1 + d) (2 + l)
 
     Parameters
     ----------
@@ -49,6 +49,10 @@ def rmsnorm_vector_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
         Vectors normalised, :math:`r`. [1]
     hidden_size : Numeric, shape (...)
         Elements of each, :math:`h`. [1]
+    layer_norm : Numeric, shape (...)
+        1 for a layer norm, 0 for an RMS norm, :math:`l`. [1]
+    backward : Numeric, shape (...)
+        1 for the backward pass, 0 for the forward pass, :math:`d`. [1]
 
     Returns
     -------
@@ -57,69 +61,13 @@ def rmsnorm_vector_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
 
     Notes
     -----
-    Validity: any extents >= 0.
+    Validity: gradients of the weights are summed over the rows by the Tensor engine.
 
     References
     ----------
     .. [1] nki-isa
     """
-    return 2.0 * rows * hidden_size
-
-
-def layernorm_vector_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
-    r"""Vector elements of a layer norm: statistics, weight and bias.
-
-    .. math:: V = 3 r h
-
-    Parameters
-    ----------
-    rows : Numeric, shape (...)
-        Vectors normalised, :math:`r`. [1]
-    hidden_size : Numeric, shape (...)
-        Elements of each, :math:`h`. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Elements. [1]
-
-    Notes
-    -----
-    Validity: any extents >= 0.
-
-    References
-    ----------
-    .. [1] nki-isa
-    """
-    return 3.0 * rows * hidden_size
-
-
-def norm_scalar_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
-    r"""Scalar elements of a norm of either kind: sum of squares, or centre and scale.
-
-    .. math:: S = r h
-
-    Parameters
-    ----------
-    rows : Numeric, shape (...)
-        Vectors normalised, :math:`r`. [1]
-    hidden_size : Numeric, shape (...)
-        Elements of each, :math:`h`. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Elements. [1]
-
-    Notes
-    -----
-    Validity: any extents >= 0.
-
-    References
-    ----------
-    .. [1] nki-isa
-    """
-    return rows * hidden_size
+    return rows * hidden_size * (1.0 + backward) * (2.0 + layer_norm)
 
 
 def rotary_vector_elements(rows: Numeric, rotary_size: Numeric) -> Numeric:
@@ -150,10 +98,12 @@ def rotary_vector_elements(rows: Numeric, rotary_size: Numeric) -> Numeric:
     return 3.0 * rows * rotary_size
 
 
-def gated_activation_vector_elements(rows: Numeric, ffn_size: Numeric) -> Numeric:
-    r"""Vector elements of silu(gate) · up: the product.
+def activation_vector_elements(
+    rows: Numeric, ffn_size: Numeric, gated: Numeric = 1.0, backward: Numeric = 0.0
+) -> Numeric:
+    r"""Vector elements of the activation between the matrices of an MLP.
 
-    .. math:: V = r f
+    .. math:: V = r f \left( g + d (1 + g) \right)
 
     Parameters
     ----------
@@ -161,6 +111,10 @@ def gated_activation_vector_elements(rows: Numeric, ffn_size: Numeric) -> Numeri
         Tokens, :math:`r`. [1]
     ffn_size : Numeric, shape (...)
         Elements of the intermediate vector, :math:`f`. [1]
+    gated : Numeric, shape (...)
+        1 for silu(gate) · up, 0 for a plain function, :math:`g`. [1]
+    backward : Numeric, shape (...)
+        1 for the backward pass, 0 for the forward pass, :math:`d`. [1]
 
     Returns
     -------
@@ -175,41 +129,15 @@ def gated_activation_vector_elements(rows: Numeric, ffn_size: Numeric) -> Numeri
     ----------
     .. [1] nki-isa
     """
-    return rows * ffn_size
+    return rows * ffn_size * (gated + backward * (1.0 + gated))
 
 
-def activation_vector_elements(rows: Numeric, ffn_size: Numeric) -> Numeric:
-    r"""Vector elements of a plain activation: the bias before it.
+def activation_scalar_elements(
+    rows: Numeric, ffn_size: Numeric, gated: Numeric = 1.0, backward: Numeric = 0.0
+) -> Numeric:
+    r"""Scalar elements of the activation: the function, or its derivative and, where gated, the function again.
 
-    .. math:: V = r f
-
-    Parameters
-    ----------
-    rows : Numeric, shape (...)
-        Tokens, :math:`r`. [1]
-    ffn_size : Numeric, shape (...)
-        Elements of the intermediate vector, :math:`f`. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Elements. [1]
-
-    Notes
-    -----
-    Validity: biases along the rows of the result; those along its lanes come free with the function.
-
-    References
-    ----------
-    .. [1] nki-isa
-    """
-    return rows * ffn_size
-
-
-def activation_scalar_elements(rows: Numeric, ffn_size: Numeric) -> Numeric:
-    r"""Scalar elements of an activation, gated or plain: the function.
-
-    .. math:: S = r f
+    .. math:: S = r f (1 + d g)
 
     Parameters
     ----------
@@ -217,6 +145,10 @@ def activation_scalar_elements(rows: Numeric, ffn_size: Numeric) -> Numeric:
         Tokens, :math:`r`. [1]
     ffn_size : Numeric, shape (...)
         Elements of the intermediate vector, :math:`f`. [1]
+    gated : Numeric, shape (...)
+        1 for silu(gate) · up, 0 for a plain function, :math:`g`. [1]
+    backward : Numeric, shape (...)
+        1 for the backward pass, 0 for the forward pass, :math:`d`. [1]
 
     Returns
     -------
@@ -231,7 +163,7 @@ def activation_scalar_elements(rows: Numeric, ffn_size: Numeric) -> Numeric:
     ----------
     .. [1] nki-isa
     """
-    return rows * ffn_size
+    return rows * ffn_size * (1.0 + backward * gated)
 
 
 def residual_vector_elements(rows: Numeric, hidden_size: Numeric) -> Numeric:
@@ -380,3 +312,34 @@ def topk_vector_elements(rows: Numeric, columns: Numeric, num_selected: Numeric,
     """
     passes = 3.0 * np.ceil(num_selected / TOP_VALUES) - 1.0
     return np.ceil(rows / lanes) * lanes * columns * passes
+
+
+def router_vector_elements(tokens: Numeric, num_experts: Numeric, experts_per_token: Numeric) -> Numeric:
+    r"""Vector elements of a router: softmax over the experts and the choice of the best.
+
+    .. math:: V = T E \left( 1 + 3 \lceil k / 8 \rceil \right)
+
+    Parameters
+    ----------
+    tokens : Numeric, shape (...)
+        Tokens, :math:`T`, a whole number. [token]
+    num_experts : Numeric, shape (...)
+        Routed experts, :math:`E`. [1]
+    experts_per_token : Numeric, shape (...)
+        Experts that a token visits, :math:`k`. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Elements. [1]
+
+    Notes
+    -----
+    Validity: the exponentials are counted by `softmax_scalar_elements`.
+
+    References
+    ----------
+    .. [1] nki-isa
+    """
+    chosen = topk_vector_elements(tokens, num_experts, experts_per_token)
+    return softmax_vector_elements(tokens, num_experts) + chosen

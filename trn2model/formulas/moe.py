@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trn2model.formulas import Numeric, elementwise
+from trn2model.formulas import Numeric
 
 
 def distinct_experts(num_experts: Numeric, experts_per_token: Numeric, tokens: Numeric) -> Numeric:
@@ -133,34 +133,3 @@ def dispatch_bytes(
     .. [1] jax-scaling-book
     """
     return imbalance * tokens * experts_per_token * hidden_size * element_bytes
-
-
-def router_vector_elements(tokens: Numeric, num_experts: Numeric, experts_per_token: Numeric) -> Numeric:
-    r"""Vector elements of a router: softmax over the experts and the choice of the best.
-
-    .. math:: V = T E \left( 1 + 3 \lceil k / 8 \rceil \right)
-
-    Parameters
-    ----------
-    tokens : Numeric, shape (...)
-        Tokens, :math:`T`, a whole number. [token]
-    num_experts : Numeric, shape (...)
-        Routed experts, :math:`E`. [1]
-    experts_per_token : Numeric, shape (...)
-        Experts that a token visits, :math:`k`. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Elements. [1]
-
-    Notes
-    -----
-    Validity: the exponentials are counted by `softmax_scalar_elements`.
-
-    References
-    ----------
-    .. [1] nki-isa
-    """
-    chosen = elementwise.topk_vector_elements(tokens, num_experts, experts_per_token)
-    return elementwise.softmax_vector_elements(tokens, num_experts) + chosen

@@ -73,8 +73,9 @@ def pipeline_time(
 
     Notes
     -----
-    Validity: exact for equal stages (1F1B and GPipe; interleaved when p divides m) and for GPipe with any stages
-    whose forward and backward times are in the same ratio; a lower bound for 1F1B with uneven stages.
+    Validity: exact for equal stages (1F1B, GPipe, interleaved when p divides m) and for GPipe when the slowest stage
+    is slowest both ways. 1F1B with uneven stages takes no longer, and is shorter by at most the stages after the
+    slowest one; exact when that is the last.
 
     References
     ----------
@@ -156,7 +157,7 @@ def zero_bubble_time(
 ) -> Numeric:
     r"""Idle time of a stage under the zero-bubble schedule ZB-H1; equal stages.
 
-    .. math:: b = (p - 1) \max(0, \; t_F + t_B - t_W)
+    .. math:: b = (p - 1) \left( t_F + \max(0, \; t_B - t_W) \right)
 
     Parameters
     ----------
@@ -176,13 +177,14 @@ def zero_bubble_time(
 
     Notes
     -----
-    Validity: :math:`m \ge p` and :math:`t_W \le t_B`; peak activations as 1F1B; no barrier around the optimizer.
+    Validity: :math:`m \ge p`; peak activations as 1F1B; no barrier around the optimizer. The reference prints the
+    case :math:`t_W \le t_B`; a longer weight gradient cannot hide the forward fill.
 
     References
     ----------
     .. [1] zero-bubble
     """
-    return (pp - 1.0) * np.maximum(0.0, forward_time + input_gradient_time - weight_gradient_time)
+    return (pp - 1.0) * (forward_time + np.maximum(0.0, input_gradient_time - weight_gradient_time))
 
 
 def layers_on_heaviest_stage(num_layers: Numeric, pp: Numeric, interleave: Numeric) -> Numeric:
