@@ -18,6 +18,8 @@ class Constants:
     tile_padding: float  # 1: matmul tiles are padded to the array's extents; 0: not [1]
     tensor_fill: float  # moving columns lost per stationary tile and pass [cycle]
     tensor_efficiency: float  # share of the peak a long, aligned matmul reaches [1]
+    fp8_efficiency: float  # share of tensor_efficiency that fp8 matmuls reach [1]
+    fp32_efficiency: float  # share of tensor_efficiency that fp32 matmuls reach [1]
     attention_efficiency: float  # share of the peak that the flash-attention matmuls reach [1]
     vector_efficiency: float  # share of the Vector engine's element rate [1]
     scalar_efficiency: float  # share of the Scalar engine's element rate [1]
@@ -47,8 +49,27 @@ class Profile:
     constants: Constants
     figures: Mapping[str, Figure]
     fitted: tuple[str, ...]
+    spreads: Mapping[str, tuple[Figure, Figure]]
+
+    def spread(self, workload: str) -> tuple[float, float]:
+        """Low and high factor on a predicted time, from the residuals of what was measured.
+
+        Parameters
+        ----------
+        workload : str
+            "train", "prefill" or "decode".
+
+        Returns
+        -------
+        tuple of float
+            Factors; 1 and 1 where the profile is a bound and claims no range.
+        """
+        low, high = self.spreads[workload]
+        return low.number(), high.number()
 
 
+#: What a spread is given for.
+WORKLOADS = ("train", "prefill", "decode")
 CONSTANT_NAMES = tuple(f.name for f in fields(Constants))
 
 
@@ -96,8 +117,26 @@ def profile(name: str) -> Profile:
         raise DataError(message)
     constants = Constants(**{key: figures[key].number() for key in CONSTANT_NAMES})
     return Profile(
-        name, document["title"], document.get("note", ""), constants, figures, tuple(document.get("fitted", ()))
+        name=name,
+        title=document["title"],
+        note=document.get("note", ""),
+        constants=constants,
+        figures=figures,
+        fitted=tuple(document.get("fitted", ())),
+        spreads=_spreads(name, document),
     )
+
+
+def _spreads(name: str, document: Mapping[str, Any]) -> dict[str, tuple[Figure, Figure]]:
+    base = document.get("extends")
+    spreads = dict(profile(base).spreads) if base else {}
+    for workload, ends in document.get("spreads", {}).items():
+        where = f"profile {name}, spread of {workload}"
+        spreads[workload] = (read_figure(ends["low"], where), read_figure(ends["high"], where))
+    if set(spreads) != set(WORKLOADS):
+        message = f"profile {name}: spreads must be given for {', '.join(WORKLOADS)}"
+        raise DataError(message)
+    return spreads
 
 
 def _inherited(document: Mapping[str, Any]) -> dict[str, Figure]:

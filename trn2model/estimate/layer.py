@@ -1,0 +1,322 @@
+"""Operators of each layer kind, and of the embedding and the head, as one rank executes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trn2model.estimate.operators import Operator
+from trn2model.estimate.parameters import kv_heads_per_rank
+from trn2model.formulas import Numeric, attention, elementwise, moe
+from trn2model.specs.model import Attention, LatentAttention, Layer, Mlp, ModelSpec, Moe
+
+
+@dataclass(frozen=True, slots=True)
+class RankWork:
+    """What one rank computes in one pass: tokens, contexts and its share of the model.
+
+    `tokens` are the rows of its GEMMs; `shard_tokens` those of operators outside the tensor-parallel region
+    (fewer under sequence parallelism); `query_tokens` and `context_tokens` are per sequence and whole, `cp` ranks
+    share the pairs. `decode` reads the context from the KV cache and absorbs the MLA projections.
+    """
+
+    tokens: Numeric
+    shard_tokens: Numeric
+    sequences: Numeric
+    query_tokens: Numeric
+    context_tokens: Numeric
+    tp: Numeric
+    cp: Numeric
+    ep: Numeric
+    element_bytes: float
+    kv_element_bytes: float
+    moe_imbalance: Numeric
+    flash: bool
+    decode: bool
+    query_block: float
+
+
+def layer_operators(layer: Layer, model: ModelSpec, work: RankWork) -> list[Operator]:
+    """Operators of one layer in execution order.
+
+    Parameters
+    ----------
+    layer : Layer
+        The kind of layer.
+    model : ModelSpec
+        The model it belongs to.
+    work : RankWork
+        What the rank computes.
+
+    Returns
+    -------
+    list of Operator
+        From the attention norm to the last residual.
+    """
+    hidden = float(model.hidden_size)
+    mixer = _latent_attention if layer.attention.latent is not None else _grouped_attention
+    operators = [_norm("attention_norm", hidden, model, work), *mixer(layer.attention, hidden, work)]
+    operators += [_residual("attention_residual", hidden, work), _norm("mlp_norm", hidden, model, work)]
+    if isinstance(layer.feed_forward, Moe):
+        operators += _moe(layer.feed_forward, hidden, work)
+    else:
+        operators += _mlp(layer.feed_forward, hidden, work)
+    operators.append(_residual("mlp_residual", hidden, work))
+    return operators
+
+
+def embedding_operators(model: ModelSpec, work: RankWork) -> list[Operator]:
+    """Operators of the first stage before its layers.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        The model.
+    work : RankWork
+        What the rank computes.
+
+    Returns
+    -------
+    list of Operator
+        The embedding look-up, which costs no FLOP.
+    """
+    moved = 2.0 * work.tokens * model.hidden_size * work.element_bytes
+    return [Operator("embedding", stream_bytes=moved)]
+
+
+def head_operators(model: ModelSpec, work: RankWork, head_tokens: Numeric, loss: bool) -> list[Operator]:
+    """Operators of the last stage after its layers.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        The model.
+    work : RankWork
+        What the rank computes.
+    head_tokens : Numeric
+        Tokens whose logits are wanted: all in training, one per sequence in serving. [1]
+    loss : bool
+        Cross-entropy over the vocabulary, or sampling where false.
+
+    Returns
+    -------
+    list of Operator
+        Final norm, lm_head, and loss or sampling.
+    """
+    hidden = float(model.hidden_size)
+    vocab = model.vocab_size / work.tp
+    logits = head_tokens * vocab
+    last = Operator(
+        "loss" if loss else "sampling",
+        vector_elements=elementwise.cross_entropy_vector_elements(head_tokens, vocab),
+        scalar_elements=elementwise.softmax_scalar_elements(head_tokens, vocab),
+        elementwise_bytes=2.0 * logits * work.element_bytes,
+        backward_vector_elements=elementwise.cross_entropy_vector_elements(head_tokens, vocab),
+        backward_scalar_elements=elementwise.softmax_scalar_elements(head_tokens, vocab),
+    )
+    return [
+        _norm("final_norm", hidden, model, work),
+        Operator("lm_head", head_tokens, hidden, vocab, 1.0, weighted=True),
+        last,
+    ]
+
+
+def _norm(name: str, width: float, model: ModelSpec, work: RankWork) -> Operator:
+    rows, kind = work.shard_tokens, float(model.layer_norm)
+    return Operator(
+        name,
+        vector_elements=elementwise.norm_vector_elements(rows, width, kind),
+        elementwise_bytes=2.0 * rows * width * work.element_bytes,
+        backward_vector_elements=elementwise.norm_vector_elements(rows, width, kind, 1.0),
+    )
+
+
+def _residual(name: str, hidden: float, work: RankWork) -> Operator:
+    rows = work.shard_tokens
+    elements = elementwise.residual_vector_elements(rows, hidden)
+    return Operator(
+        name,
+        vector_elements=elements,
+        elementwise_bytes=3.0 * rows * hidden * work.element_bytes,
+        backward_vector_elements=elements,
+    )
+
+
+def _rotary(elements: Numeric, work: RankWork) -> Operator:
+    vector = elementwise.rotary_vector_elements(work.tokens, elements)
+    return Operator(
+        "rotary",
+        vector_elements=vector,
+        elementwise_bytes=2.0 * work.tokens * elements * work.element_bytes,
+        backward_vector_elements=vector,
+    )
+
+
+def _qk_norm(elements: Numeric, work: RankWork) -> Operator:
+    return Operator(
+        "qk_norm",
+        vector_elements=elementwise.norm_vector_elements(work.tokens, elements),
+        elementwise_bytes=2.0 * work.tokens * elements * work.element_bytes,
+        backward_vector_elements=elementwise.norm_vector_elements(work.tokens, elements, 0.0, 1.0),
+    )
+
+
+def _grouped_attention(spec: Attention, hidden: float, work: RankWork) -> list[Operator]:
+    heads = spec.num_heads / work.tp
+    kv_heads = kv_heads_per_rank(spec, work.tp)
+    value_size = float(spec.value_head_size or spec.head_size)
+    gate = heads * value_size * spec.output_gate
+    columns = (heads + kv_heads) * spec.head_size + kv_heads * value_size + gate
+    rotated = (heads + kv_heads) * spec.head_size
+    operators = [Operator("qkv", work.tokens, hidden, columns, 1.0, weighted=True)]
+    if spec.qk_norm:
+        operators.append(_qk_norm(rotated, work))
+    if spec.rotary:
+        operators.append(_rotary(rotated, work))
+    operators.append(_attention_core(spec, heads, kv_heads, spec.head_size, value_size, work))
+    operators.append(Operator("output", work.tokens, heads * value_size, hidden, 1.0, weighted=True))
+    return operators
+
+
+def _latent_attention(spec: Attention, hidden: float, work: RankWork) -> list[Operator]:
+    latent = spec.latent
+    if latent is None:
+        return []
+    heads = spec.num_heads / work.tp
+    qk_size = latent.nope_head_size + latent.rope_size
+    operators: list[Operator] = []
+    query_input = hidden
+    if latent.query_rank:
+        operators.append(Operator("query_down", work.tokens, hidden, latent.query_rank, 1.0, weighted=True))
+        query_input = float(latent.query_rank)
+    operators += [
+        Operator("query_up", work.tokens, query_input, heads * qk_size, 1.0, weighted=True),
+        Operator("kv_down", work.tokens, hidden, latent.latent_size + latent.rope_size, 1.0, weighted=True),
+        _rotary((heads + 1.0) * latent.rope_size, work),
+    ]
+    operators += _latent_core(spec, latent, heads, work)
+    operators.append(Operator("output", work.tokens, heads * latent.value_head_size, hidden, 1.0, weighted=True))
+    return operators
+
+
+def _latent_core(spec: Attention, latent: LatentAttention, heads: Numeric, work: RankWork) -> list[Operator]:
+    if not work.decode:
+        columns = heads * (latent.nope_head_size + latent.value_head_size)
+        qk_size = latent.nope_head_size + latent.rope_size
+        return [
+            Operator("kv_up", work.tokens, latent.latent_size, columns, 1.0, weighted=True),
+            _attention_core(spec, heads, heads, qk_size, latent.value_head_size, work),
+        ]
+    absorbed = latent.latent_size + latent.rope_size
+    return [
+        Operator("absorb_query", work.tokens, latent.nope_head_size, latent.latent_size, heads, weighted=True),
+        _attention_core(spec, heads, 1.0, absorbed, latent.latent_size, work),
+        Operator("absorb_value", work.tokens, latent.latent_size, latent.value_head_size, heads, weighted=True),
+    ]
+
+
+def _attention_core(
+    spec: Attention, heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork
+) -> Operator:
+    causal = attention.attention_pairs(work.query_tokens, work.context_tokens, float(spec.window))
+    pairs = causal if work.flash or work.decode else work.query_tokens * work.context_tokens
+    pairs = pairs * work.sequences / work.cp
+    stream: Numeric = 0.0
+    cached: Numeric = 0.0
+    scores: Numeric = 0.0
+    if work.decode:
+        width = qk_size if spec.latent is not None else qk_size + v_size
+        cached = (
+            work.sequences
+            * attention.decode_kv_bytes(work.context_tokens, float(spec.window), kv_heads * width * work.kv_element_bytes)
+            / work.cp
+        )
+    else:
+        stream = work.sequences * attention.flash_hbm_bytes(
+            work.query_tokens / work.cp,
+            work.context_tokens,
+            heads,
+            kv_heads,
+            qk_size,
+            v_size,
+            work.element_bytes,
+            work.query_block,
+        )
+    if not work.flash and not work.decode:
+        scores = 4.0 * pairs * heads * work.element_bytes
+    return Operator(
+        "attention",
+        attention_flop=attention.attention_flop(pairs, heads, qk_size, v_size),
+        vector_elements=attention.attention_vector_elements(pairs, heads),
+        scalar_elements=attention.attention_exponentials(pairs, heads),
+        stream_bytes=stream + scores,
+        kv_bytes=cached,
+        backward_flop_ratio=2.5 if work.flash else 2.0,
+        backward_vector_elements=attention.attention_vector_elements(pairs, heads),
+        backward_scalar_elements=attention.attention_exponentials(pairs, heads) if work.flash else 0.0,
+    )
+
+
+def _feed_forward(
+    prefix: str, rows: Numeric, hidden: float, width: Numeric, count: Numeric, gated: bool, work: RankWork
+) -> list[Operator]:
+    inner = rows * width * count
+    kind = float(gated)
+    return [
+        Operator(
+            f"{prefix}gate_up" if gated else f"{prefix}up",
+            rows,
+            hidden,
+            width * (2.0 if gated else 1.0),
+            count,
+            weighted=True,
+        ),
+        Operator(
+            f"{prefix}activation",
+            vector_elements=elementwise.activation_vector_elements(inner, 1.0, kind),
+            scalar_elements=elementwise.activation_scalar_elements(inner, 1.0, kind),
+            elementwise_bytes=(2.0 + kind) * inner * work.element_bytes,
+            backward_vector_elements=elementwise.activation_vector_elements(inner, 1.0, kind, 1.0),
+            backward_scalar_elements=elementwise.activation_scalar_elements(inner, 1.0, kind, 1.0),
+        ),
+        Operator(f"{prefix}down", rows, width, hidden, count, weighted=True),
+    ]
+
+
+def _mlp(spec: Mlp, hidden: float, work: RankWork) -> list[Operator]:
+    return _feed_forward("", work.tokens, hidden, spec.ffn_size / work.tp, 1.0, spec.gated, work)
+
+
+def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
+    routed = work.shard_tokens
+    experts = float(spec.num_experts)
+    operators = [
+        Operator("router", routed, hidden, experts, 1.0, weighted=True),
+        Operator(
+            "route",
+            vector_elements=elementwise.router_vector_elements(routed, experts, float(spec.experts_per_token)),
+            scalar_elements=elementwise.softmax_scalar_elements(routed, experts),
+            elementwise_bytes=2.0 * routed * experts * work.element_bytes,
+            backward_vector_elements=elementwise.softmax_vector_elements(routed, experts),
+        ),
+    ]
+    gathered = work.tokens * work.ep
+    rows = moe.tokens_per_expert(gathered, experts, float(spec.experts_per_token), work.moe_imbalance)
+    local = experts / work.ep
+    touched = moe.distinct_experts(experts, float(spec.experts_per_token), gathered) / work.ep
+    busy = np.minimum(local, touched)
+    operators += _feed_forward("expert_", rows * local / busy, hidden, spec.ffn_size / work.tp, busy, spec.gated, work)
+    combined = elementwise.residual_vector_elements(work.tokens * spec.experts_per_token, hidden)
+    operators.append(
+        Operator(
+            "combine",
+            vector_elements=combined,
+            elementwise_bytes=(combined + work.tokens * hidden) * work.element_bytes,
+            backward_vector_elements=combined,
+        )
+    )
+    if spec.shared_ffn_size:
+        width = spec.shared_ffn_size / work.tp
+        operators += _feed_forward("shared_", work.tokens, hidden, width, 1.0, spec.gated, work)
+    return operators

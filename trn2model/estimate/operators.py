@@ -1,0 +1,223 @@
+"""Operators as a structure of arrays: what each one asks of a rank, and how long the rank takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.formulas import Numeric, matmul, roofline
+from trn2model.specs.hardware import LogicalCore
+from trn2model.specs.profile import Constants
+
+#: Engines in the order of the codes of `roofline.bound_engine`.
+ENGINES: Final = ("tensor", "vector", "scalar", "hbm")
+
+_NUMERIC_COLUMNS: Final = (
+    "rows",
+    "contraction",
+    "columns",
+    "num_gemms",
+    "attention_flop",
+    "vector_elements",
+    "scalar_elements",
+    "elementwise_bytes",
+    "stream_bytes",
+    "kv_bytes",
+)
+
+
+@dataclass(slots=True)
+class Operator:
+    """One operator of one rank; a GEMM has rows, contraction and columns, the rest is what comes beside it.
+
+    `weighted` marks a GEMM whose stationary operand is trained (it has a weight-gradient and may be sparse).
+    `attention_flop` runs at the attention efficiency. `elementwise_bytes` may be fused away, `stream_bytes` may
+    not, and `kv_bytes` are read at the KV efficiency.
+    """
+
+    name: str
+    rows: Numeric = 0.0
+    contraction: Numeric = 0.0
+    columns: Numeric = 0.0
+    num_gemms: Numeric = 0.0
+    weighted: bool = False
+    attention_flop: Numeric = 0.0
+    vector_elements: Numeric = 0.0
+    scalar_elements: Numeric = 0.0
+    elementwise_bytes: Numeric = 0.0
+    stream_bytes: Numeric = 0.0
+    kv_bytes: Numeric = 0.0
+    backward_flop_ratio: float = 2.0
+    backward_vector_elements: Numeric = 0.0
+    backward_scalar_elements: Numeric = 0.0
+
+
+class Widths(NamedTuple):
+    """Bytes per element of GEMM inputs, of weights as read (dense, and under a sparsity pattern), and of outputs."""
+
+    input_bytes: float
+    weight_bytes: float
+    sparse_weight_bytes: float
+    output_bytes: float
+
+
+class Rates(NamedTuple):
+    """FLOP rates of one rank and the reach of its matmul array along the contraction."""
+
+    dense: float
+    sparse: float
+    contraction_tile: float
+    sparse_contraction_tile: float
+    attention: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTable:
+    """Rows are operators, further axes are plans; times are of one execution on one rank."""
+
+    names: tuple[str, ...]
+    sparse: NDArray[np.bool_]
+    flop: NDArray[np.float64]
+    hbm_bytes: NDArray[np.float64]
+    tensor_time: NDArray[np.float64]
+    vector_time: NDArray[np.float64]
+    scalar_time: NDArray[np.float64]
+    hbm_time: NDArray[np.float64]
+    time: NDArray[np.float64]
+
+    @property
+    def bound(self) -> NDArray[np.int64]:
+        """Engine that takes longest, as an index into ENGINES.
+
+        Returns
+        -------
+        NDArray
+            Codes of shape (operators, ...).
+        """
+        return roofline.bound_engine(self.tensor_time, self.vector_time, self.scalar_time, self.hbm_time)
+
+
+def stack(operators: Sequence[Operator], shape: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
+    """Columns of the operators' quantities, one row each.
+
+    Parameters
+    ----------
+    operators : Sequence of Operator
+        The rows.
+    shape : tuple of int
+        Shape of the plans.
+
+    Returns
+    -------
+    dict
+        Column name to array of shape (operators, *shape).
+    """
+    table = np.empty((len(_NUMERIC_COLUMNS), len(operators), *shape))
+    for column, name in enumerate(_NUMERIC_COLUMNS):
+        values = table[column]
+        for row, operator in enumerate(operators):
+            values[row] = getattr(operator, name)
+    return dict(zip(_NUMERIC_COLUMNS, table, strict=True))
+
+
+def evaluate(
+    operators: Sequence[Operator],
+    shape: tuple[int, ...],
+    widths: Widths,
+    sparse_rows: NDArray[np.bool_],
+    rates: Rates,
+    core: LogicalCore,
+    constants: Constants,
+) -> OperatorTable:
+    r"""Time of every operator on one rank.
+
+    .. math:: t = \max(t_{tensor}, t_{vector}, t_{scalar}, t_{HBM}) + t_{fixed}
+
+    Parameters
+    ----------
+    operators : Sequence of Operator
+        The rows.
+    shape : tuple of int
+        Shape of the plans.
+    widths : Widths
+        Bytes per element of GEMM operands.
+    sparse_rows : NDArray of bool, shape (operators,)
+        GEMMs that run at the sparse rate on weights stored under the pattern.
+    rates : Rates
+        Dense and sparse FLOP rates. [FLOP/s]
+    core : LogicalCore
+        The rank's resources.
+    constants : Constants
+        The profile.
+
+    Returns
+    -------
+    OperatorTable
+        FLOP, bytes and times of one execution.
+    """
+    c = stack(operators, shape)
+    expand = (slice(None),) + (None,) * len(shape)
+    sparse = sparse_rows[expand]
+    weighted = np.array([o.weighted for o in operators])
+    stored = np.where(sparse_rows, widths.sparse_weight_bytes, widths.weight_bytes)
+    weight_bytes = np.where(weighted, stored, widths.input_bytes)[expand]
+    gemm_flop = c["num_gemms"] * matmul.gemm_flop(c["rows"], c["contraction"], c["columns"])
+    engine = core.chip.tensor_engine
+    stationary_tile = engine.stationary_size * tile_cores(core)
+    padded = c["num_gemms"] * matmul.gemm_padded_flop(
+        c["rows"],
+        c["contraction"],
+        c["columns"],
+        np.where(sparse, rates.sparse_contraction_tile, rates.contraction_tile),
+        stationary_tile,
+        engine.moving_size,
+        constants.tensor_fill,
+        constants.tile_padding,
+    )
+    tensor_time = padded / (np.where(sparse, rates.sparse, rates.dense) * constants.tensor_efficiency)
+    tensor_time += c["attention_flop"] / (rates.attention * constants.attention_efficiency)
+    streamed = c["num_gemms"] * matmul.gemm_hbm_bytes(
+        c["rows"],
+        c["contraction"],
+        c["columns"],
+        widths.input_bytes,
+        weight_bytes,
+        widths.output_bytes,
+        core.sbuf_bytes,
+    )
+    streamed += c["stream_bytes"] + c["elementwise_bytes"] * (1.0 - constants.fusion_fraction)
+    vector_time = c["vector_elements"] / (core.vector_element_rate * constants.vector_efficiency)
+    scalar_time = c["scalar_elements"] / (core.scalar_element_rate * constants.scalar_efficiency)
+    hbm_time = streamed / (core.hbm_bandwidth * constants.hbm_efficiency)
+    hbm_time += c["kv_bytes"] / (core.hbm_bandwidth * constants.kv_read_efficiency)
+    return OperatorTable(
+        names=tuple(o.name for o in operators),
+        sparse=sparse_rows,
+        flop=gemm_flop + c["attention_flop"],
+        hbm_bytes=streamed + c["kv_bytes"],
+        tensor_time=tensor_time,
+        vector_time=vector_time,
+        scalar_time=scalar_time,
+        hbm_time=hbm_time,
+        time=roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, constants.operator_time),
+    )
+
+
+def tile_cores(core: LogicalCore) -> int:
+    """Physical matmul arrays among which one GEMM of a rank is split.
+
+    Parameters
+    ----------
+    core : LogicalCore
+        The rank's resources.
+
+    Returns
+    -------
+    int
+        Cores of the rank on Trainium; a GPU's tile already belongs to the whole device.
+    """
+    return core.cores_per_rank if core.chip.family == "trainium" else 1

@@ -1,0 +1,255 @@
+"""Communication of training: which collectives run, how often per block, and what of them stays exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.estimate.layer import RankWork
+from trn2model.estimate.parameters import kv_heads_per_rank
+from trn2model.estimate.network import Network
+from trn2model.estimate.traffic import CollectiveCost
+from trn2model.estimate.training_compute import TrainingCompute
+from trn2model.formulas import Numeric
+from trn2model.specs.model import Layer, Moe
+from trn2model.specs.resolve import Resolved
+
+#: Bytes per token of the loss statistics (fp32 maximum, sum and target logit are three separate calls).
+_LOSS_STATISTIC_BYTES = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One kind of collective: payload of a call, and calls per microbatch in each block, shape (blocks, ...)."""
+
+    axis: str
+    op: str
+    message_bytes: Numeric
+    forward: NDArray[np.float64]
+    backward: NDArray[np.float64]
+    cost: CollectiveCost
+
+    @property
+    def time(self) -> NDArray[np.float64]:
+        """Link time per microbatch and block.
+
+        Returns
+        -------
+        NDArray
+            Shape (blocks, ...). [s]
+        """
+        return self.cost.time * (self.forward + self.backward)
+
+
+def microbatch_calls(resolved: Resolved, work: RankWork, network: Network) -> list[Call]:
+    """Collectives of one microbatch on one rank over tp, cp and ep.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up.
+    work : RankWork
+        What one rank computes for one microbatch.
+    network : Network
+        Where groups sit.
+
+    Returns
+    -------
+    list of Call
+        One entry per axis, operation and payload.
+    """
+    counts = _BlockCounts(resolved)
+    return [
+        *_tensor_parallel(resolved, work, network, counts),
+        *_expert_parallel(resolved, work, network, counts),
+        *_context_parallel(resolved, work, network, counts),
+    ]
+
+
+class _BlockCounts:
+    """Calls per block, spread over the plans; with full recompute the layers' forward calls run twice."""
+
+    def __init__(self, resolved: Resolved) -> None:
+        kinds = resolved.model.layer_kinds
+        self.shape = resolved.plan.shape
+        self.moe = [isinstance(layer.feed_forward, Moe) for layer in kinds]
+        self.redo = 1.0 if resolved.scenario.recompute == "full" else 0.0
+        self.kinds = kinds
+
+    def spread(self, layers: Sequence[float], embedding: float = 0.0, head: float = 0.0) -> NDArray[np.float64]:
+        flat = np.array([*layers, embedding, head], dtype=np.float64)
+        return flat.reshape(-1, *(1,) * len(self.shape))
+
+    def call(
+        self,
+        axis: str,
+        op: str,
+        message_bytes: Numeric,
+        cost: CollectiveCost,
+        forward: tuple[Sequence[float], float, float],
+        backward: tuple[Sequence[float], float, float],
+    ) -> Call:
+        again = self.redo * self.spread(forward[0])
+        return Call(axis, op, message_bytes, self.spread(*forward), self.spread(*backward) + again, cost)
+
+
+def _tensor_parallel(resolved: Resolved, work: RankWork, network: Network, counts: _BlockCounts) -> list[Call]:
+    hidden_bytes = work.tokens * resolved.model.hidden_size * work.element_bytes
+    dense = [1.0 if moe else 2.0 for moe in counts.moe]
+    experts = [1.0 if moe else 0.0 for moe in counts.moe]
+    payloads = [(hidden_bytes, dense, 1.0)]
+    if any(counts.moe):
+        payloads.append((_expert_gather_bytes(resolved, work, hidden_bytes), experts, 0.0))
+    calls: list[Call] = []
+    for payload, layers, ends in payloads:
+        if resolved.scenario.sequence_parallel:
+            gather = network.cost(("tp",), "all_gather", payload)
+            scatter = network.cost(("tp",), "reduce_scatter", payload)
+            twice = [2.0 * n for n in layers]
+            calls.append(
+                counts.call("tp", "all_gather", payload, gather, (layers, 0.0, ends), (twice, ends, ends)),
+            )
+            calls.append(
+                counts.call("tp", "reduce_scatter", payload, scatter, (layers, ends, 0.0), (layers, 0.0, ends)),
+            )
+        else:
+            reduce = network.cost(("tp",), "all_reduce", payload)
+            calls.append(counts.call("tp", "all_reduce", payload, reduce, (layers, ends, 0.0), (layers, 0.0, ends)))
+    nothing = [0.0] * len(counts.kinds)
+    statistics = work.tokens * _LOSS_STATISTIC_BYTES
+    loss = network.cost(("tp",), "all_reduce", statistics)
+    calls.append(counts.call("tp", "all_reduce", statistics, loss, (nothing, 0.0, 3.0), (nothing, 0.0, 0.0)))
+    return calls
+
+
+def _expert_gather_bytes(resolved: Resolved, work: RankWork, hidden_bytes: Numeric) -> Numeric:
+    """Tokens gathered over tp before the experts: the routed copies once ep spreads them, else the tokens."""
+    per_token = [float(k.feed_forward.experts_per_token) for k in resolved.model.layer_kinds if _is_moe(k)]
+    routed = hidden_bytes * max(per_token) * work.moe_imbalance
+    return np.where(np.asarray(work.ep) > 1.0, routed, hidden_bytes)
+
+
+def _is_moe(layer: Layer) -> bool:
+    return isinstance(layer.feed_forward, Moe)
+
+
+def _expert_parallel(resolved: Resolved, work: RankWork, network: Network, counts: _BlockCounts) -> list[Call]:
+    if not any(counts.moe):
+        return []
+    calls = []
+    for index, layer in enumerate(counts.kinds):
+        if not isinstance(layer.feed_forward, Moe):
+            continue
+        copies = work.shard_tokens * layer.feed_forward.experts_per_token * work.moe_imbalance
+        payload = copies * resolved.model.hidden_size * work.element_bytes
+        cost = network.cost(("ep",), "all_to_all", payload)
+        twice = [2.0 if i == index else 0.0 for i in range(len(counts.kinds))]
+        calls.append(counts.call("ep", "all_to_all", payload, cost, (twice, 0.0, 0.0), (twice, 0.0, 0.0)))
+    return calls
+
+
+def _context_parallel(resolved: Resolved, work: RankWork, network: Network, counts: _BlockCounts) -> list[Call]:
+    ring = resolved.scenario.context_parallel_method == "ring"
+    steps = np.asarray(work.cp) - 1.0
+    calls = []
+    for index, layer in enumerate(counts.kinds):
+        shard = work.tokens * _kv_width(layer, work) * work.element_bytes
+        once = counts.spread([1.0 if i == index else 0.0 for i in range(len(counts.kinds))])
+        if ring:
+            cost = network.cost(("cp",), "permute", shard)
+            forward = once * steps
+            calls.append(Call("cp", "permute", shard, forward, (2.0 + counts.redo) * forward, cost))
+            continue
+        whole = shard * work.cp
+        gather = network.cost(("cp",), "all_gather", whole)
+        scatter = network.cost(("cp",), "reduce_scatter", whole)
+        calls.append(Call("cp", "all_gather", whole, once, (1.0 + counts.redo) * once, gather))
+        calls.append(Call("cp", "reduce_scatter", whole, 0.0 * once, once, scatter))
+    return calls
+
+
+def _kv_width(layer: Layer, work: RankWork) -> Numeric:
+    latent = layer.attention.latent
+    if latent is not None:
+        return float(latent.latent_size + latent.rope_size)
+    return 2.0 * kv_heads_per_rank(layer.attention, work.tp) * layer.attention.head_size
+
+
+def exposed_times(
+    calls: Sequence[Call], compute: TrainingCompute, resolved: Resolved
+) -> dict[str, NDArray[np.float64]]:
+    r"""Exposed communication per axis and block of one microbatch: what compute of the same block cannot hide.
+
+    .. math:: t_{tp} - \min(f\,t_{tp}, t_{compute}), \quad t_{cp} - \min(t_{cp}, \tfrac{cp-1}{cp} t_{attention})
+
+    Parameters
+    ----------
+    calls : Sequence of Call
+        Collectives of one microbatch.
+    compute : TrainingCompute
+        Times that communication may hide behind.
+    resolved : Resolved
+        The scenario with all names looked up.
+
+    Returns
+    -------
+    dict
+        Axis to exposed time of shape (blocks, ...). [s]
+    """
+    constants, plan = resolved.profile.constants, resolved.plan
+    link = {axis: np.zeros_like(compute.forward) for axis in ("tp", "cp", "ep")}
+    for call in calls:
+        link[call.axis] = link[call.axis] + call.time
+    busy = compute.forward + compute.backward_input + compute.backward_weight
+    ring = resolved.scenario.context_parallel_method == "ring"
+    overlapped = compute.attention * (plan.cp - 1.0) / plan.cp if ring else np.zeros_like(busy)
+    return {
+        "tp": link["tp"] - np.minimum(constants.tp_overlap_fraction * link["tp"], busy),
+        "cp": link["cp"] - np.minimum(link["cp"], overlapped),
+        "ep": link["ep"],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Activations and gradients between neighbouring stages: payload and calls of one microbatch on a stage."""
+
+    message_bytes: Numeric
+    count: Numeric
+    cost: CollectiveCost
+
+    @property
+    def time(self) -> Numeric:
+        """Link time of one microbatch.
+
+        Returns
+        -------
+        Numeric
+            Forward and backward together. [s]
+        """
+        return self.count * self.cost.time
+
+
+def stage_transfer(resolved: Resolved, work: RankWork, network: Network) -> Transfer:
+    """Point-to-point traffic of a pipeline stage: one send forward and one back for every virtual chunk.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up.
+    work : RankWork
+        What one rank computes for one microbatch.
+    network : Network
+        Where groups sit.
+
+    Returns
+    -------
+    Transfer
+        Of one microbatch; free without pipeline parallelism.
+    """
+    payload = work.shard_tokens * resolved.model.hidden_size * work.element_bytes
+    cost = network.cost(("pp",), "permute", payload)
+    return Transfer(payload, 2.0 * resolved.plan.interleave * (resolved.plan.pp > 1.0), cost)

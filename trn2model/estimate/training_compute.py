@@ -1,0 +1,190 @@
+"""Compute of one microbatch of training, per block: each layer kind, the embedding and the head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.estimate.layer import RankWork, embedding_operators, head_operators, layer_operators
+from trn2model.estimate.model_states import sparse_weight_width
+from trn2model.estimate.operators import Operator, OperatorTable, Widths, evaluate
+from trn2model.estimate.rates import rank_rates
+from trn2model.specs.numerics import dtype
+from trn2model.specs.resolve import Resolved
+
+#: GEMMs that keep dense weights under a sparsity pattern.
+DENSE_WEIGHTS = frozenset({"lm_head", "router"})
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCompute:
+    """Times, FLOP and HBM bytes of one microbatch on one rank; arrays have shape (blocks, ...)."""
+
+    operators: OperatorTable
+    block_of_operator: NDArray[np.int64]
+    forward: NDArray[np.float64]
+    backward_input: NDArray[np.float64]
+    backward_weight: NDArray[np.float64]
+    recompute: NDArray[np.float64]
+    attention: NDArray[np.float64]
+    executed_flop: NDArray[np.float64]
+    hbm_bytes: NDArray[np.float64]
+
+
+def training_work(resolved: Resolved) -> RankWork:
+    """What one rank computes for one microbatch.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up.
+
+    Returns
+    -------
+    RankWork
+        Tokens, contexts and shares.
+    """
+    plan, scenario = resolved.plan, resolved.scenario
+    tokens = plan.microbatch_size * plan.sequence_length / plan.cp
+    return RankWork(
+        tokens=tokens,
+        shard_tokens=tokens / plan.tp if scenario.sequence_parallel else tokens,
+        sequences=plan.microbatch_size,
+        query_tokens=plan.sequence_length,
+        context_tokens=plan.sequence_length,
+        tp=plan.tp,
+        cp=plan.cp,
+        ep=plan.ep,
+        element_bytes=activation_bytes(scenario.precision),
+        kv_element_bytes=activation_bytes(scenario.precision),
+        moe_imbalance=scenario.moe_imbalance,
+        flash=scenario.attention_kernel == "flash",
+        decode=False,
+        query_block=float(resolved.system.chip.tensor_engine.moving_size),
+    )
+
+
+def activation_bytes(precision: str) -> float:
+    """Bytes per element of activations between operators: fp8 matmuls keep 16-bit activations.
+
+    Parameters
+    ----------
+    precision : str
+        Matmul dtype.
+
+    Returns
+    -------
+    float
+        Bytes per element. [B]
+    """
+    return max(dtype(precision).storage_bytes, dtype("bf16").storage_bytes)
+
+
+def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
+    """Operators of forward, input-gradient and weight-gradient passes, timed at once and summed per block.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up.
+    work : RankWork
+        What one rank computes for one microbatch.
+
+    Returns
+    -------
+    TrainingCompute
+        Sums per block, in the order of `stages.StageTable.counts`.
+    """
+    model, scenario = resolved.model, resolved.scenario
+    blocks = [layer_operators(layer, model, work) for layer in model.layer_kinds]
+    blocks += [embedding_operators(model, work), head_operators(model, work, work.tokens, loss=True)]
+    operators = [operator for block in blocks for operator in block]
+    starts = np.cumsum([0, *(len(block) for block in blocks)])[:-1]
+    shape = resolved.plan.shape
+    sparse = np.array([o.weighted and o.name not in DENSE_WEIGHTS for o in operators])
+    sparse &= scenario.sparsity != "dense"
+    never = np.zeros_like(sparse)
+    passes = [*operators, *map(_input_gradient, operators), *map(_weight_gradient, operators)]
+    table = evaluate(
+        passes,
+        shape,
+        Widths(
+            work.element_bytes,
+            dtype(resolved.weight_dtype).storage_bytes,
+            sparse_weight_width(resolved),
+            work.element_bytes,
+        ),
+        np.concatenate([sparse, sparse & scenario.transposable_mask, never]),
+        rank_rates(resolved),
+        resolved.core,
+        resolved.profile.constants,
+    )
+    time = table.time.reshape(3, len(operators), *shape)
+    flop = table.flop.reshape(time.shape)
+    moved = table.hbm_bytes.reshape(time.shape)
+    redone = _redone(operators, scenario.recompute, flash=work.flash)[(slice(None),) + (None,) * len(shape)]
+    core = np.array([o.name == "attention" for o in operators])[(slice(None),) + (None,) * len(shape)]
+    return TrainingCompute(
+        operators=_first(table, len(operators)),
+        block_of_operator=np.repeat(np.arange(len(blocks)), [len(block) for block in blocks]),
+        forward=np.add.reduceat(time[0], starts),
+        backward_input=np.add.reduceat(time[1], starts),
+        backward_weight=np.add.reduceat(time[2], starts),
+        recompute=np.add.reduceat(time[0] * redone, starts),
+        attention=np.add.reduceat((time[0] + time[1]) * core, starts),
+        executed_flop=np.add.reduceat(flop.sum(axis=0) + flop[0] * redone, starts),
+        hbm_bytes=np.add.reduceat(moved.sum(axis=0) + moved[0] * redone, starts),
+    )
+
+
+def _redone(operators: Sequence[Operator], recompute: str, *, flash: bool) -> NDArray[np.float64]:
+    """Which forward operators run again in backward; a flash kernel already redoes its scores there."""
+    if recompute == "full":
+        return np.array([float(o.name not in {"embedding", "lm_head", "loss", "final_norm"}) for o in operators])
+    if recompute == "selective" and not flash:
+        return np.array([float(o.name == "attention") for o in operators])
+    return np.zeros(len(operators))
+
+
+def _input_gradient(forward: Operator) -> Operator:
+    """Gradient of the inputs: GEMM with the weights transposed; elementwise work reads saved input and gradient."""
+    return replace(
+        forward,
+        contraction=forward.columns,
+        columns=forward.contraction,
+        attention_flop=forward.attention_flop * forward.backward_flop_ratio,
+        vector_elements=forward.backward_vector_elements,
+        scalar_elements=forward.backward_scalar_elements,
+        elementwise_bytes=1.5 * forward.elementwise_bytes,
+        stream_bytes=2.0 * forward.stream_bytes,
+    )
+
+
+def _weight_gradient(forward: Operator) -> Operator:
+    """Gradient of the weights: contraction over the tokens; nothing where no weight is trained."""
+    if not forward.weighted:
+        return Operator(forward.name)
+    return Operator(
+        forward.name,
+        rows=forward.contraction,
+        contraction=forward.rows,
+        columns=forward.columns,
+        num_gemms=forward.num_gemms,
+    )
+
+
+def _first(table: OperatorTable, count: int) -> OperatorTable:
+    return OperatorTable(
+        names=table.names[:count],
+        sparse=table.sparse[:count],
+        flop=table.flop[:count],
+        hbm_bytes=table.hbm_bytes[:count],
+        tensor_time=table.tensor_time[:count],
+        vector_time=table.vector_time[:count],
+        scalar_time=table.scalar_time[:count],
+        hbm_time=table.hbm_time[:count],
+        time=table.time[:count],
+    )
