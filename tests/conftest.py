@@ -25,12 +25,15 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HEALTH_PATH: Final = "/_stcore/health"
 START_SECONDS: Final = 60.0
 LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost"})
 BROWSER_FIXTURES: Final = frozenset({"app_server", "fresh_app_server", "chromium", "browser_page"})
+BROWSER_FOLDERS: Final = ("tests/browser/", "tests/benchmarks/")
 CHROMIUM_NAMES: Final = ("/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM_FLAGS: Final = (
     "--no-sandbox",
@@ -47,13 +50,23 @@ settings.register_profile("house", settings(), deadline=None, suppress_health_ch
 settings.load_profile("house")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test that needs the browser and keep them all on one worker."""
+    """Mark every test that needs the browser, so that `-m "not browser"` leaves them out."""
     for item in items:
         if BROWSER_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Hand whole files to workers, and everything that starts a browser to the same one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneBrowser(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "browser" if nodeid.startswith(BROWSER_FOLDERS) else nodeid.partition("::")[0]
+
+    return OneBrowser(config, log)
 
 
 @pytest.fixture(scope="session")
