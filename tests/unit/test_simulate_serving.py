@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trn2model.errors import DataError, InvalidInputError
+from trn2model.simulate.replica import decode_table, prefill_table
+from trn2model.simulate.requests import Requests, parse_trace, poisson_requests
+from trn2model.simulate.serving import Progress, ServingSetup, serving_steps, simulate_serving
+
+
+def prefill(tokens):
+    return tokens * 0.01
+
+
+def decode(batch, context):
+    return np.full_like(context, 0.1)
+
+
+def two_requests():
+    return Requests(np.array([0.0, 1.05]), np.array([100.0, 50.0]), np.array([5.0, 3.0]))
+
+
+def test_two_requests_by_hand():
+    trace = simulate_serving(ServingSetup(prefill, decode, 2), two_requests())
+    # prefill to 1.0, one decode step to 1.1, prefill of the second to 1.6, both decode
+    assert trace.first_token.tolist() == pytest.approx([1.0, 1.6])
+    assert trace.finish.tolist() == pytest.approx([1.9, 1.8])
+    assert trace.ttft.tolist() == pytest.approx([1.0, 0.55])
+    assert trace.tpot.tolist() == pytest.approx([0.225, 0.1])
+    assert trace.e2e.tolist() == pytest.approx([1.9, 0.75])
+    assert trace.timeline.kind.tolist() == [0, 1, 0, 1, 1]
+    assert trace.timeline.start.tolist() == pytest.approx([0.0, 1.0, 1.1, 1.6, 1.8])
+    assert trace.timeline.end.tolist() == pytest.approx([1.0, 1.1, 1.6, 1.8, 1.9])
+    assert trace.timeline.batch.tolist() == [1, 1, 1, 2, 1]
+    assert trace.utilization() == pytest.approx({"prefill": 1.5 / 1.9, "decode": 0.4 / 1.9, "idle": 0.0})
+    assert trace.output_tokens_per_s == pytest.approx(8 / 1.9)
+    queue = trace.queue_length()
+    assert queue.time.tolist() == pytest.approx([0.0, 1.05, 1.1])
+    assert queue.value.tolist() == [0.0, 1.0, 0.0]
+    system = trace.number_in_system()
+    assert system.time.tolist() == pytest.approx([0.0, 1.05, 1.8, 1.9])
+    assert system.value.tolist() == [1.0, 2.0, 1.0, 0.0]
+
+
+def test_a_full_replica_makes_the_next_wait():
+    trace = simulate_serving(ServingSetup(prefill, decode, 1), two_requests())
+    assert trace.start.tolist() == pytest.approx([0.0, 1.4])
+    assert trace.finish.tolist() == pytest.approx([1.4, 2.1])
+
+
+def test_the_least_loaded_replica_gets_the_request():
+    requests = Requests(np.array([0.0, 0.1, 5.0]), np.array([1000.0, 10.0, 10.0]), np.array([20.0, 2.0, 2.0]))
+    trace = simulate_serving(ServingSetup(prefill, decode, 4, 2), requests)
+    assert trace.worker.tolist() == [0, 1, 1]
+    assert trace.ttft.tolist() == pytest.approx([10.0, 0.1, 0.1])
+    in_turn = simulate_serving(ServingSetup(prefill, decode, 4, 2, dispatch="round-robin"), requests)
+    assert in_turn.worker.tolist() == [0, 1, 0]
+
+
+def test_chunks_let_decode_through():
+    requests = Requests(np.array([0.0, 1.05]), np.array([100.0, 90.0]), np.array([5.0, 3.0]))
+    setup = ServingSetup(prefill, decode, 2, chunk_tokens=30)
+    trace = simulate_serving(setup, requests)
+    # chunks of 0.3 s for the second, a decode step of the first after each
+    assert trace.finish[0] == pytest.approx(1.0 + 0.1 + 0.3 + 0.1 + 0.3 + 0.1 + 0.3 + 0.1)
+    assert trace.first_token[1] == pytest.approx(1.1 + 0.3 + 0.1 + 0.3 + 0.1 + 0.3)
+    costly = ServingSetup(prefill, decode, 2, chunk_tokens=30, chunk_time=lambda size, past: size * 0.0 + 0.5)
+    assert simulate_serving(costly, requests).first_token[0] == pytest.approx(2.0)
+
+
+def test_prefix_hits_are_not_computed():
+    trace = simulate_serving(ServingSetup(prefill, decode, 2, prefix_hit=0.75), two_requests())
+    assert trace.ttft[0] == pytest.approx(0.25)
+    all_cached = simulate_serving(ServingSetup(prefill, decode, 2, prefix_hit=1.0), two_requests())
+    assert all_cached.ttft[0] == pytest.approx(0.01)  # the last token is always computed
+
+
+def test_one_token_ends_with_the_prefill():
+    requests = Requests(np.array([0.0]), np.array([100.0]), np.array([1.0]))
+    trace = simulate_serving(ServingSetup(prefill, decode, 1), requests)
+    assert trace.finish.tolist() == trace.first_token.tolist() == [1.0]
+    assert np.isnan(trace.percentiles()["tpot"]["p50"])
+    assert trace.percentiles()["e2e"]["p99"] == 1.0
+
+
+def test_progress_is_reported_and_a_run_can_be_left():
+    requests = poisson_requests(5.0, 1000, 100, 50)
+    seen: list[Progress] = []
+    simulate_serving(ServingSetup(prefill, decode, 4), requests, seen.append)
+    assert len(seen) >= 5
+    assert [report.finished for report in seen] == sorted(report.finished for report in seen)
+    assert all(report.total == 1000 and 0 <= report.finished <= 1000 for report in seen)
+    steps = serving_steps(ServingSetup(prefill, decode, 4), requests)
+    assert next(steps).finished < 1000
+    steps.close()
+
+
+def test_tables_interpolate_and_extend():
+    table = prefill_table([100, 200], [1.0, 3.0])
+    np.testing.assert_allclose(table(np.array([100.0, 150.0, 200.0, 300.0])), [1.0, 2.0, 3.0, 5.0])
+    steps = decode_table([1, 9], [0, 1000], [[1.0, 2.0], [5.0, 10.0]])
+    np.testing.assert_allclose(steps(1.0, np.array([0.0, 500.0, 2000.0])), [1.0, 1.5, 3.0])
+    np.testing.assert_allclose(steps(5.0, np.array([0.0, 1000.0])), [3.0, 6.0])
+    np.testing.assert_allclose(steps(17.0, np.array([0.0])), [9.0])
+    compiled = decode_table([32], [0, 1000], [[1.0, 2.0]])
+    np.testing.assert_allclose(compiled(3.0, np.array([500.0])), [1.5])
+
+
+def test_buckets_round_up_and_end():
+    table = prefill_table([128, 512], [1.0, 2.0], buckets=True)
+    np.testing.assert_allclose(table(np.array([1.0, 128.0, 129.0, 512.0])), [1.0, 1.0, 2.0, 2.0])
+    with pytest.raises(InvalidInputError, match="largest bucket"):
+        table(np.array([513.0]))
+
+
+@pytest.mark.parametrize(
+    ("build", "field"),
+    [
+        (lambda: prefill_table([2, 1], [1, 1]), "prefill_tokens"),
+        (lambda: prefill_table([1, 2], [1]), "prefill_times"),
+        (lambda: prefill_table([1, 2], [1, -1]), "prefill_times"),
+        (lambda: decode_table([], [1], [[1]]), "decode_batches"),
+        (lambda: decode_table([1], [1, 1], [[1, 1]]), "decode_contexts"),
+        (lambda: decode_table([1], [1, 2], [1, 2]), "decode_times"),
+        (lambda: simulate_serving(ServingSetup(prefill, decode, 0), two_requests()), "max_concurrency"),
+        (lambda: simulate_serving(ServingSetup(prefill, decode, 1, 0), two_requests()), "num_replicas"),
+        (lambda: simulate_serving(ServingSetup(prefill, decode, 1, chunk_tokens=-1), two_requests()), "chunk_tokens"),
+        (lambda: simulate_serving(ServingSetup(prefill, decode, 1, prefix_hit=1.1), two_requests()), "prefix_hit"),
+        (lambda: simulate_serving(ServingSetup(prefill, decode, 1, dispatch="x"), two_requests()), "dispatch"),
+        (
+            lambda: simulate_serving(ServingSetup(prefill, decode, 1, tokens_per_step=0.5), two_requests()),
+            "tokens_per_step",
+        ),
+        (
+            lambda: simulate_serving(ServingSetup(prefill, decode, 1, prefill_workers=-1), two_requests()),
+            "prefill_workers",
+        ),
+        (lambda: simulate_serving(ServingSetup(lambda n: -n, decode, 1), two_requests()), "prefill_time"),
+        (lambda: simulate_serving(ServingSetup(prefill, lambda b, c: c * np.nan, 1), two_requests()), "decode_time"),
+        (lambda: poisson_requests(0.0, 1, 1, 1), "rate"),
+        (lambda: poisson_requests(1.0, 0, 1, 1), "num_requests"),
+        (lambda: poisson_requests(1.0, 1, 0, 1), "input_tokens"),
+        (lambda: poisson_requests(1.0, 1, 1, 0), "output_tokens"),
+        (lambda: poisson_requests(1.0, 1, 1, 1, variation=-1), "variation"),
+    ],
+)
+def test_what_means_nothing_is_refused(build, field):
+    with pytest.raises(InvalidInputError) as caught:
+        build()
+    assert caught.value.field == field
+
+
+def test_poisson_lengths_and_gaps():
+    requests = poisson_requests(4.0, 40_000, 300, 60, seed=8, variation=0.5)
+    assert np.diff(requests.arrival).mean() == pytest.approx(0.25, rel=0.02)
+    assert requests.input_tokens.mean() == pytest.approx(300, rel=0.02)
+    assert requests.output_tokens.std() / requests.output_tokens.mean() == pytest.approx(0.5, rel=0.05)
+    assert np.all(requests.input_tokens == np.rint(requests.input_tokens))
+    fixed = poisson_requests(4.0, 10, 300, 60, seed=8)
+    assert set(fixed.input_tokens.tolist()) == {300.0}
+    assert len(fixed) == 10
+
+
+def test_a_trace_is_read_and_sorted():
+    requests = parse_trace("\ufeffid, Arrival ,input,output\na,2.5,100,7\n\nb,0,1e2,1\n")
+    assert requests.arrival.tolist() == [0.0, 2.5]
+    assert requests.input_tokens.tolist() == [100.0, 100.0]
+    assert requests.output_tokens.tolist() == [1.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "trace row 1: no column arrival, input, output; the header must hold arrival,input,output"),
+        ("arrival,input\n0,1", "trace row 1: no column output; the header must hold arrival,input,output"),
+        ("arrival,input,output\n", "trace: 0 rows of requests; allowed are 1 to 200000"),
+        ("arrival,input,output\n0,1,1\n1,abc,1", "trace row 3, column input: 'abc' is not a whole number from 1 to"),
+        ("arrival,input,output\n0,1,0", "trace row 2, column output: '0' is not a whole number"),
+        ("arrival,input,output\n0,1.5,1", "trace row 2, column input: '1.5' is not a whole number"),
+        ("arrival,input,output\n-1,1,1", "trace row 2, column arrival: '-1' is not a time in seconds of at least 0"),
+        ("arrival,input,output\nnan,1,1", "trace row 2, column arrival: 'nan' is not a time"),
+        ("arrival,input,output\ninf,1,1", "trace row 2, column arrival: 'inf' is not a time"),
+        ("arrival,input,output\n0,inf,1", "trace row 2, column input: 'inf' is not a whole number"),
+        ("arrival,input,output\n0,1", "trace row 2, column output: '' is not a whole number"),
+    ],
+)
+def test_a_bad_trace_names_row_and_column(text, message):
+    with pytest.raises(DataError) as caught:
+        parse_trace(text)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
