@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from trn2model.estimate.model_states import ParameterShare
+from trn2model.estimate.network import Network
 from trn2model.estimate.result import CommunicationUse
-from trn2model.estimate.training_communication import Network
 from trn2model.formulas import Numeric
 from trn2model.specs.optimizer import Optimizer
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Compute of one microbatch on the heaviest stage that an exchange may hide behind. [s]"""
+    """Compute of one microbatch on the heaviest stage that an exchange may hide behind, in seconds."""
 
     forward: Numeric
     backward: Numeric

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trn2model.estimate.operators import Operator
 from trn2model.estimate.parameters import kv_heads_per_rank
 from trn2model.formulas import Numeric, attention, elementwise, moe
 from trn2model.specs.model import Attention, LatentAttention, Layer, Mlp, ModelSpec, Moe
+from trn2model.specs.numerics import dtype
+
+_DENSE_WEIGHTS: Final = frozenset({"lm_head", "router"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,40 @@ class RankWork:
     flash: bool
     decode: bool
     query_block: float
+
+
+def activation_bytes(precision: str) -> float:
+    """Bytes per element of activations between operators: fp8 matmuls keep 16-bit activations.
+
+    Parameters
+    ----------
+    precision : str
+        Matmul dtype.
+
+    Returns
+    -------
+    float
+        Bytes per element. [B]
+    """
+    return max(dtype(precision).storage_bytes, dtype("bf16").storage_bytes)
+
+
+def sparse_operators(operators: Sequence[Operator], pattern: str) -> NDArray[np.bool_]:
+    """Which GEMMs run on weights thinned by a sparsity pattern: those of the layers, router and head apart.
+
+    Parameters
+    ----------
+    operators : Sequence of Operator
+        The rows.
+    pattern : str
+        Name of the pattern.
+
+    Returns
+    -------
+    NDArray of bool
+        All false when the pattern is dense.
+    """
+    return np.array([pattern != "dense" and o.weighted and o.name not in _DENSE_WEIGHTS for o in operators])
 
 
 def layer_operators(layer: Layer, model: ModelSpec, work: RankWork) -> list[Operator]:
@@ -229,7 +269,9 @@ def _attention_core(
         width = qk_size if spec.latent is not None else qk_size + v_size
         cached = (
             work.sequences
-            * attention.decode_kv_bytes(work.context_tokens, float(spec.window), kv_heads * width * work.kv_element_bytes)
+            * attention.decode_kv_bytes(
+                work.context_tokens, float(spec.window), kv_heads * width * work.kv_element_bytes
+            )
             / work.cp
         )
     else:

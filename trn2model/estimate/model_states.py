@@ -27,7 +27,7 @@ class ParameterShare:
 
 @dataclass(frozen=True, slots=True)
 class ModelStates:
-    """HBM of the three parts per stage, shape (stages, ...). [B]"""
+    """HBM of the three parts per stage, in bytes of shape (stages, ...)."""
 
     weights: NDArray[np.float64]
     gradients: NDArray[np.float64]
@@ -56,15 +56,11 @@ def parameter_shares(resolved: Resolved, stages: StageTable) -> tuple[ParameterS
         ParameterShare(
             ("cp", "ep", "dp"), plan.cp * plan.ep * plan.dp, _per_stage(stages, rank.dense), _per_stage(stages, dense)
         ),
-        ParameterShare(
-            ("cp", "dp"), plan.cp * plan.dp, _per_stage(stages, rank.expert), _per_stage(stages, expert)
-        ),
+        ParameterShare(("cp", "dp"), plan.cp * plan.dp, _per_stage(stages, rank.expert), _per_stage(stages, expert)),
     )
 
 
-def stored_weight_bytes(
-    resolved: Resolved, rank: RankParameters
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def stored_weight_bytes(resolved: Resolved, rank: RankParameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Bytes of the stored weights of each block; a sparsity pattern thins the layers' matrices, not head or norms.
 
     Parameters

@@ -203,7 +203,9 @@ def evaluate(
         vector_time=vector_time,
         scalar_time=scalar_time,
         hbm_time=hbm_time,
-        time=roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, constants.operator_time),
+        time=np.asarray(
+            roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, constants.operator_time)
+        ),
     )
 
 

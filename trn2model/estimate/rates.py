@@ -7,11 +7,12 @@ from trn2model.estimate.operators import Rates
 from trn2model.formulas import sparsity as sparsity_formulas
 from trn2model.specs.hardware import Chip, LogicalCore, chip_flop_rate
 from trn2model.specs.numerics import SparsityPattern, sparsity
+from trn2model.specs.profile import Constants
 from trn2model.specs.resolve import Resolved
 
 
 def rank_rates(resolved: Resolved) -> Rates:
-    """Dense and sparse rates of one rank for the scenario's matmul dtype.
+    """Dense and sparse rates of one rank for the scenario's matmul dtype, as far as kernels of that dtype reach.
 
     Parameters
     ----------
@@ -31,15 +32,19 @@ def rank_rates(resolved: Resolved) -> Rates:
     scenario, core = resolved.scenario, resolved.core
     pattern = sparsity(scenario.sparsity)
     tile = float(core.chip.tensor_engine.contraction_size)
-    dense = core.flop_rate(scenario.precision)
+    reached = _reached_fraction(scenario.precision, resolved.profile.constants)
     fp8_reach = max(core.chip.fp8_contraction_passes.values(), default=1.0)
     return Rates(
-        dense=dense,
-        sparse=sparse_rate(core, scenario.precision, pattern, scenario.peak_basis),
+        dense=core.flop_rate(scenario.precision) * reached,
+        sparse=sparse_rate(core, scenario.precision, pattern, scenario.peak_basis) * reached,
         contraction_tile=tile * (fp8_reach if scenario.precision == "fp8" else 1.0),
         sparse_contraction_tile=tile * pattern.group / pattern.kept,
         attention=attention_rate(core, scenario.precision),
     )
+
+
+def _reached_fraction(precision: str, constants: Constants) -> float:
+    return {"fp8": constants.fp8_efficiency, "fp32": constants.fp32_efficiency}.get(precision, 1.0)
 
 
 def sparse_rate(core: LogicalCore, precision: str, pattern: SparsityPattern, peak_basis: str) -> float:

@@ -25,7 +25,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """HBM of one rank of the heaviest stage, by part. [B]"""
+    """HBM of one rank of the heaviest stage, by part, in bytes."""
 
     capacity_bytes: float
     used_bytes: Numeric
@@ -48,7 +48,7 @@ class CommunicationUse:
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """Utilization of the directed links over a step. [1]"""
+    """Utilization of the directed links over a step, as shares of their rates."""
 
     max_utilization: float
     mean_utilization: float
@@ -62,12 +62,12 @@ class Cost:
     usd_per_million_tokens: Numeric | None
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> Any:  # noqa: ANN401  JSON has no static type
     """Plain JSON value of a result: numbers, text, lists and objects, with null for what is not finite.
 
     Parameters
     ----------
-    value : Any
+    value : object
         A result or a part of one.
 
     Returns

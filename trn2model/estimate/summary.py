@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trn2model.estimate.result import Cost
 from trn2model.formulas import Numeric, economics
@@ -81,7 +82,9 @@ def assumptions(resolved: Resolved) -> tuple[str, ...]:
     said = list(resolved.notes)
     for figures, what in ((resolved.system.figures, resolved.system.name), (resolved.profile.figures, "profile")):
         said += [
-            f"{what}: {name.replace('_', ' ')} is assumed ({figure.note})" if figure.note else f"{what}: {name} is assumed"
+            f"{what}: {name.replace('_', ' ')} is assumed ({figure.note})"
+            if figure.note
+            else f"{what}: {name} is assumed"
             for name, figure in figures.items()
             if figure.status == "assumed"
         ]
@@ -90,12 +93,12 @@ def assumptions(resolved: Resolved) -> tuple[str, ...]:
     return tuple(said)
 
 
-def scalar(value: Any) -> Any:
+def scalar(value: ArrayLike) -> Any:  # noqa: ANN401  bool, int, float or an array of them
     """Python scalar of a single plan's value, the array itself for a batch.
 
     Parameters
     ----------
-    value : Any
+    value : array_like
         NumPy scalar or array.
 
     Returns

@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.estimate import training_memory
+from trn2model.estimate.communication import Call, Transfer, exposed_times, microbatch_calls, stage_transfer
 from trn2model.estimate.feasibility import memory_violations
 from trn2model.estimate.gradient_exchange import Windows, gradient_exchange
 from trn2model.estimate.layer import RankWork
 from trn2model.estimate.link_loads import LinkLoad, training_link_load
-from trn2model.estimate.model_states import ParameterShare, model_states, parameter_shares
-from trn2model.estimate.operators import OperatorTable
 from trn2model.estimate.model_flop import forward_flop
+from trn2model.estimate.model_states import ParameterShare, model_states, parameter_shares
+from trn2model.estimate.network import Network, plan_network
+from trn2model.estimate.operators import OperatorTable
 from trn2model.estimate.rates import mfu_flop_rate
 from trn2model.estimate.result import CommunicationUse, Cost, LinkUse, MemoryUse, Violation, to_json
 from trn2model.estimate.stages import StageTable, stage_table
-from trn2model.estimate.network import Network, plan_network
 from trn2model.estimate.summary import assumptions, num_chips, rent, reserve_bytes, scalar
-from trn2model.estimate.training_communication import Call, Transfer, exposed_times, microbatch_calls, stage_transfer
 from trn2model.estimate.training_compute import TrainingCompute, training_compute, training_work
 from trn2model.formulas import Numeric, pipeline
 from trn2model.specs.optimizer import Optimizer, optimizer
@@ -144,7 +144,7 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
     work = training_work(resolved)
     stages = stage_table(model, plan.pp, plan.interleave)
     compute = training_compute(resolved, work)
-    calls = microbatch_calls(resolved, work, network)
+    calls = microbatch_calls(resolved, work, network, sequence_parallel=resolved.scenario.sequence_parallel)
     transfer = stage_transfer(resolved, work, network)
     step = _pipeline(resolved, stages, compute, calls, transfer.time)
     shares = parameter_shares(resolved, stages)
@@ -224,9 +224,7 @@ def _time_parts(
     return time
 
 
-def _optimizer_step(
-    resolved: Resolved, shares: Sequence[ParameterShare], adam: Optimizer
-) -> tuple[Numeric, Numeric]:
+def _optimizer_step(resolved: Resolved, shares: Sequence[ParameterShare], adam: Optimizer) -> tuple[Numeric, Numeric]:
     """Time and HBM bytes of the update: each state is read and written, gradients read, weights written."""
     plan, constants = resolved.plan, resolved.profile.constants
     moved: Numeric = np.zeros(plan.shape)

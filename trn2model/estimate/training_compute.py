@@ -8,15 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.layer import RankWork, embedding_operators, head_operators, layer_operators
+from trn2model.estimate.layer import (
+    RankWork,
+    activation_bytes,
+    embedding_operators,
+    head_operators,
+    layer_operators,
+    sparse_operators,
+)
 from trn2model.estimate.model_states import sparse_weight_width
 from trn2model.estimate.operators import Operator, OperatorTable, Widths, evaluate
 from trn2model.estimate.rates import rank_rates
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved
-
-#: GEMMs that keep dense weights under a sparsity pattern.
-DENSE_WEIGHTS = frozenset({"lm_head", "router"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +71,6 @@ def training_work(resolved: Resolved) -> RankWork:
     )
 
 
-def activation_bytes(precision: str) -> float:
-    """Bytes per element of activations between operators: fp8 matmuls keep 16-bit activations.
-
-    Parameters
-    ----------
-    precision : str
-        Matmul dtype.
-
-    Returns
-    -------
-    float
-        Bytes per element. [B]
-    """
-    return max(dtype(precision).storage_bytes, dtype("bf16").storage_bytes)
-
-
 def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
     """Operators of forward, input-gradient and weight-gradient passes, timed at once and summed per block.
 
@@ -104,8 +92,7 @@ def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
     operators = [operator for block in blocks for operator in block]
     starts = np.cumsum([0, *(len(block) for block in blocks)])[:-1]
     shape = resolved.plan.shape
-    sparse = np.array([o.weighted and o.name not in DENSE_WEIGHTS for o in operators])
-    sparse &= scenario.sparsity != "dense"
+    sparse = sparse_operators(operators, scenario.sparsity)
     never = np.zeros_like(sparse)
     passes = [*operators, *map(_input_gradient, operators), *map(_weight_gradient, operators)]
     table = evaluate(

@@ -140,10 +140,7 @@ def buffer_bytes(resolved: Resolved, work: RankWork, gathered_layer: NDArray[np.
     model, scenario = resolved.model, resolved.scenario
     widest = np.max(
         np.stack(
-            [
-                np.broadcast_to(saved_bytes(k, model, work, "selective"), resolved.plan.shape)
-                for k in model.layer_kinds
-            ]
+            [np.broadcast_to(saved_bytes(k, model, work, "selective"), resolved.plan.shape) for k in model.layer_kinds]
         ),
         axis=0,
     )

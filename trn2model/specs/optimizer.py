@@ -12,7 +12,7 @@ from trn2model.specs.provenance import Figure, read_figure, read_toml
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """Training state per parameter, beside the weight itself. [B]"""
+    """Training state per parameter, beside the weight itself, in bytes."""
 
     name: str
     title: str

@@ -1,24 +1,24 @@
-"""Communication of training: which collectives run, how often per block, and what of them stays exposed."""
+"""Communication of a pass: which collectives run, how often per block, and what of them stays exposed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.estimate.layer import RankWork
-from trn2model.estimate.parameters import kv_heads_per_rank
 from trn2model.estimate.network import Network
+from trn2model.estimate.parameters import kv_heads_per_rank, value_size
 from trn2model.estimate.traffic import CollectiveCost
 from trn2model.estimate.training_compute import TrainingCompute
 from trn2model.formulas import Numeric
 from trn2model.specs.model import Layer, Moe
 from trn2model.specs.resolve import Resolved
 
-#: Bytes per token of the loss statistics (fp32 maximum, sum and target logit are three separate calls).
-_LOSS_STATISTIC_BYTES = 4.0
+_FP32_BYTES: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,12 @@ class Call:
         NDArray
             Shape (blocks, ...). [s]
         """
-        return self.cost.time * (self.forward + self.backward)
+        return np.asarray(self.cost.time * (self.forward + self.backward))
 
 
-def microbatch_calls(resolved: Resolved, work: RankWork, network: Network) -> list[Call]:
+def microbatch_calls(
+    resolved: Resolved, work: RankWork, network: Network, *, sequence_parallel: bool, loss: bool = True
+) -> list[Call]:
     """Collectives of one microbatch on one rank over tp, cp and ep.
 
     Parameters
@@ -55,6 +57,10 @@ def microbatch_calls(resolved: Resolved, work: RankWork, network: Network) -> li
         What one rank computes for one microbatch.
     network : Network
         Where groups sit.
+    sequence_parallel : bool
+        Gather and scatter around the tensor-parallel region, instead of reducing to all.
+    loss : bool
+        The head sees every token and computes a loss; in serving it sees the last tokens alone.
 
     Returns
     -------
@@ -63,7 +69,7 @@ def microbatch_calls(resolved: Resolved, work: RankWork, network: Network) -> li
     """
     counts = _BlockCounts(resolved)
     return [
-        *_tensor_parallel(resolved, work, network, counts),
+        *_tensor_parallel(resolved, work, network, counts, sequence_parallel=sequence_parallel, loss=loss),
         *_expert_parallel(resolved, work, network, counts),
         *_context_parallel(resolved, work, network, counts),
     ]
@@ -96,7 +102,15 @@ class _BlockCounts:
         return Call(axis, op, message_bytes, self.spread(*forward), self.spread(*backward) + again, cost)
 
 
-def _tensor_parallel(resolved: Resolved, work: RankWork, network: Network, counts: _BlockCounts) -> list[Call]:
+def _tensor_parallel(
+    resolved: Resolved,
+    work: RankWork,
+    network: Network,
+    counts: _BlockCounts,
+    *,
+    sequence_parallel: bool,
+    loss: bool,
+) -> list[Call]:
     hidden_bytes = work.tokens * resolved.model.hidden_size * work.element_bytes
     dense = [1.0 if moe else 2.0 for moe in counts.moe]
     experts = [1.0 if moe else 0.0 for moe in counts.moe]
@@ -105,35 +119,35 @@ def _tensor_parallel(resolved: Resolved, work: RankWork, network: Network, count
         payloads.append((_expert_gather_bytes(resolved, work, hidden_bytes), experts, 0.0))
     calls: list[Call] = []
     for payload, layers, ends in payloads:
-        if resolved.scenario.sequence_parallel:
-            gather = network.cost(("tp",), "all_gather", payload)
-            scatter = network.cost(("tp",), "reduce_scatter", payload)
-            twice = [2.0 * n for n in layers]
-            calls.append(
-                counts.call("tp", "all_gather", payload, gather, (layers, 0.0, ends), (twice, ends, ends)),
-            )
-            calls.append(
-                counts.call("tp", "reduce_scatter", payload, scatter, (layers, ends, 0.0), (layers, 0.0, ends)),
-            )
-        else:
+        head = ends if loss else 0.0
+        if not sequence_parallel:
             reduce = network.cost(("tp",), "all_reduce", payload)
-            calls.append(counts.call("tp", "all_reduce", payload, reduce, (layers, ends, 0.0), (layers, 0.0, ends)))
+            calls.append(counts.call("tp", "all_reduce", payload, reduce, (layers, ends, 0.0), (layers, 0.0, head)))
+            continue
+        gather = network.cost(("tp",), "all_gather", payload)
+        scatter = network.cost(("tp",), "reduce_scatter", payload)
+        twice = [2.0 * n for n in layers]
+        calls += [
+            counts.call("tp", "all_gather", payload, gather, (layers, 0.0, head), (twice, ends, head)),
+            counts.call("tp", "reduce_scatter", payload, scatter, (layers, ends, 0.0), (layers, 0.0, head)),
+        ]
+    return [*calls, _statistics(work, network, counts)] if loss else calls
+
+
+def _statistics(work: RankWork, network: Network, counts: _BlockCounts) -> Call:
+    """Reductions of the loss over the vocabulary shards: maximum, sum and target logit, in fp32."""
     nothing = [0.0] * len(counts.kinds)
-    statistics = work.tokens * _LOSS_STATISTIC_BYTES
-    loss = network.cost(("tp",), "all_reduce", statistics)
-    calls.append(counts.call("tp", "all_reduce", statistics, loss, (nothing, 0.0, 3.0), (nothing, 0.0, 0.0)))
-    return calls
+    payload = work.tokens * _FP32_BYTES
+    cost = network.cost(("tp",), "all_reduce", payload)
+    return counts.call("tp", "all_reduce", payload, cost, (nothing, 0.0, 3.0), (nothing, 0.0, 0.0))
 
 
 def _expert_gather_bytes(resolved: Resolved, work: RankWork, hidden_bytes: Numeric) -> Numeric:
     """Tokens gathered over tp before the experts: the routed copies once ep spreads them, else the tokens."""
-    per_token = [float(k.feed_forward.experts_per_token) for k in resolved.model.layer_kinds if _is_moe(k)]
+    blocks = [layer.feed_forward for layer in resolved.model.layer_kinds]
+    per_token = [float(block.experts_per_token) for block in blocks if isinstance(block, Moe)]
     routed = hidden_bytes * max(per_token) * work.moe_imbalance
     return np.where(np.asarray(work.ep) > 1.0, routed, hidden_bytes)
-
-
-def _is_moe(layer: Layer) -> bool:
-    return isinstance(layer.feed_forward, Moe)
 
 
 def _expert_parallel(resolved: Resolved, work: RankWork, network: Network, counts: _BlockCounts) -> list[Call]:
@@ -156,6 +170,9 @@ def _context_parallel(resolved: Resolved, work: RankWork, network: Network, coun
     steps = np.asarray(work.cp) - 1.0
     calls = []
     for index, layer in enumerate(counts.kinds):
+        if work.decode:
+            calls.append(_partial_outputs(layer, index, work, network, counts))
+            continue
         shard = work.tokens * _kv_width(layer, work) * work.element_bytes
         once = counts.spread([1.0 if i == index else 0.0 for i in range(len(counts.kinds))])
         if ring:
@@ -169,6 +186,16 @@ def _context_parallel(resolved: Resolved, work: RankWork, network: Network, coun
         calls.append(Call("cp", "all_gather", whole, once, (1.0 + counts.redo) * once, gather))
         calls.append(Call("cp", "reduce_scatter", whole, 0.0 * once, once, scatter))
     return calls
+
+
+def _partial_outputs(layer: Layer, index: int, work: RankWork, network: Network, counts: _BlockCounts) -> Call:
+    """Flash decoding: each rank attends to its piece of the cache, then partial outputs (fp32) are summed."""
+    spec = layer.attention
+    width = spec.latent.latent_size if spec.latent is not None else value_size(spec)
+    payload = work.tokens * spec.num_heads / work.tp * width * _FP32_BYTES
+    cost = network.cost(("cp",), "all_reduce", payload)
+    once = counts.spread([1.0 if i == index else 0.0 for i in range(len(counts.kinds))])
+    return Call("cp", "all_reduce", payload, once, 0.0 * once, cost)
 
 
 def _kv_width(layer: Layer, work: RankWork) -> Numeric:
@@ -230,7 +257,7 @@ class Transfer:
         Numeric
             Forward and backward together. [s]
         """
-        return self.count * self.cost.time
+        return np.asarray(self.count * self.cost.time)
 
 
 def stage_transfer(resolved: Resolved, work: RankWork, network: Network) -> Transfer:

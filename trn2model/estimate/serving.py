@@ -1,0 +1,214 @@
+"""Serving: prefill and decode of a static-graph engine, throughput with prefill stalls, what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from trn2model.estimate.feasibility import memory_violations
+from trn2model.estimate.kv_cache import kv_bytes_per_token, kv_replication
+from trn2model.estimate.layer import RankWork
+from trn2model.estimate.network import Network, plan_network
+from trn2model.estimate.result import Cost, MemoryUse, Violation, to_json
+from trn2model.estimate.serving_memory import serving_memory
+from trn2model.estimate.serving_pass import Pass, decode_work, prefill_work, scaled, serving_pass
+from trn2model.estimate.summary import assumptions, num_chips, rent, scalar
+from trn2model.formulas import Numeric, speculation
+from trn2model.specs.numerics import dtype
+from trn2model.specs.resolve import Resolved
+
+
+@dataclass(frozen=True)
+class ServingEstimate:
+    """Latency and throughput of one scenario; names are the JSON names, SI units, arrays for plan arrays.
+
+    `ttft` is of one prompt that finds its replica free; `tpot` is of a decode step without prefill stalls;
+    `output_tokens_per_s` counts the stalls.
+    """
+
+    resolved: Resolved
+    feasible: Any
+    ttft: Numeric
+    tpot: Numeric
+    tpot_with_stalls: Numeric
+    output_tokens_per_s: Numeric
+    output_tokens_per_s_per_chip: Numeric
+    max_concurrency: Numeric
+    kv_bytes_per_token: Numeric
+    kv_replication: Numeric
+    tokens_per_step: Numeric
+    request_latency: Numeric
+    time: Mapping[str, Mapping[str, Numeric]]
+    ttft_range: tuple[Numeric, Numeric]
+    tpot_range: tuple[Numeric, Numeric]
+    memory: MemoryUse
+    hbm_bandwidth_utilization: Numeric
+    cost: Cost
+    assumptions: tuple[str, ...]
+    prefill: Pass
+    decode: Pass
+    network: Network
+
+    @cached_property
+    def violations(self) -> tuple[Violation, ...]:
+        """Why a single scenario does not fit.
+
+        Returns
+        -------
+        tuple of Violation
+            Empty when it fits.
+        """
+        return memory_violations(self.memory, self.resolved) if np.ndim(self.ttft) == 0 else ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Estimate as JSON values.
+
+        Returns
+        -------
+        dict
+            The names of the public contract.
+        """
+        hidden = {"resolved", "prefill", "decode", "network"}
+        result: dict[str, Any] = {"scenario": self.resolved.to_dict()}
+        result |= {f.name: to_json(getattr(self, f.name)) for f in fields(self) if f.name not in hidden}
+        result["violations"] = to_json(self.violations)
+        return result
+
+
+def estimate_serving(resolved: Resolved) -> ServingEstimate:
+    r"""Estimate prefill, decode and the steady state of a replica.
+
+    .. math:: \text{tokens/s} = dp \frac{c\,o}{c\,t_{prefill} + o\,t_{decode} / n}
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario resolved for serving.
+
+    Returns
+    -------
+    ServingEstimate
+        Latencies, throughput, memory and cost.
+
+    Raises
+    ------
+    UnsupportedError
+        The chip publishes no rate for the precision or pattern.
+
+    Notes
+    -----
+    A decode step costs the compiled batch, whatever the concurrency; the context of a step is the mean over the
+    output.
+    """
+    resolved = _aligned(resolved)
+    plan, requests = resolved.plan, resolved.requests
+    network = plan_network(resolved)
+    prefill, work = prefill_pass(resolved, network)
+    decode = decode_pass(resolved, network, requests.input_tokens + requests.output_tokens / 2.0)
+    gained = speculation.expected_tokens(requests.draft_tokens, requests.acceptance)
+    tpot = decode.time / gained
+    stalled = tpot + requests.concurrency * prefill.time / requests.output_tokens
+    rate = plan.dp * requests.concurrency / stalled
+    memory = serving_memory(resolved, work, requests.compiled_batch * (1.0 + requests.draft_tokens))
+    first = resolved.model.layer_kinds[0].attention
+    constants = resolved.profile
+    return ServingEstimate(
+        resolved=resolved,
+        feasible=scalar(memory.use.used_bytes <= memory.use.capacity_bytes),
+        ttft=scalar(prefill.time),
+        tpot=scalar(tpot),
+        tpot_with_stalls=scalar(stalled),
+        output_tokens_per_s=scalar(rate),
+        output_tokens_per_s_per_chip=scalar(rate / num_chips(resolved)),
+        max_concurrency=memory.max_concurrency,
+        kv_bytes_per_token=scalar(kv_bytes_per_token(resolved.model, dtype(resolved.kv_dtype).storage_bytes)),
+        kv_replication=scalar(kv_replication(first, plan.tp)),
+        tokens_per_step=scalar(gained),
+        request_latency=scalar(prefill.time + requests.output_tokens * stalled),
+        time={
+            "prefill": {name: scalar(part) for name, part in prefill.parts.items()},
+            "decode": {name: scalar(part) for name, part in decode.parts.items()},
+        },
+        ttft_range=tuple(scalar(f * prefill.time) for f in constants.spread("prefill")),
+        tpot_range=tuple(scalar(f * tpot) for f in constants.spread("decode")),
+        memory=memory.use,
+        hbm_bandwidth_utilization=scalar(decode.hbm_bytes / (decode.time * resolved.core.hbm_bandwidth)),
+        cost=rent(resolved, rate),
+        assumptions=assumptions(resolved),
+        prefill=prefill,
+        decode=decode,
+        network=network,
+    )
+
+
+def prefill_pass(resolved: Resolved, network: Network) -> tuple[Pass, RankWork]:
+    """Prefill of one prompt: its bucket whole, or in equal chunks with a growing context.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario resolved for serving.
+    network : Network
+        Where groups sit.
+
+    Returns
+    -------
+    tuple of Pass and RankWork
+        The sum over the chunks, and the work of one chunk (at the mean context).
+    """
+    requests = resolved.requests
+    bucket = requests.context_bucket
+    chunk = np.minimum(bucket, requests.prefill_chunk) if requests.prefill_chunk else bucket
+    chunks = np.ceil(bucket / chunk)
+    cached = requests.input_tokens - requests.prefill_tokens
+    context = cached + (bucket + chunk) / 2.0
+    work = prefill_work(resolved, chunk, context)
+    return scaled(serving_pass(resolved, work, network, np.ones(resolved.plan.shape)), chunks), work
+
+
+def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric) -> Pass:
+    """One decode step of the compiled batch, with the guesses of a draft model before it.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario resolved for serving.
+    network : Network
+        Where groups sit.
+    context_tokens : Numeric
+        Tokens in the cache. [token]
+
+    Returns
+    -------
+    Pass
+        The step of the large model; drafts add a part of their own to its time.
+    """
+    requests = resolved.requests
+    per_sequence = 1.0 + requests.draft_tokens
+    work = decode_work(resolved, requests.compiled_batch, per_sequence, context_tokens)
+    step = serving_pass(resolved, work, network, work.tokens)
+    if resolved.draft is None:
+        return step
+    small = replace(resolved, model=resolved.draft, plan=replace(resolved.plan, pp=np.ones(resolved.plan.shape)))
+    guess = decode_work(small, requests.compiled_batch, 1.0, context_tokens)
+    drafts = scaled(serving_pass(small, guess, replace(network, resolved=small), guess.tokens), requests.draft_tokens)
+    fused = drafts.time - drafts.parts["fixed"]
+    return replace(
+        step,
+        time=step.time + fused,
+        parts={**step.parts, "draft": fused},
+        hbm_bytes=step.hbm_bytes + drafts.hbm_bytes,
+    )
+
+
+def _aligned(resolved: Resolved) -> Resolved:
+    """Plan columns in the shape of the requests, where only the requests are arrays."""
+    plan, shape = resolved.plan, resolved.requests.input_tokens.shape
+    if plan.shape == shape:
+        return resolved
+    columns = {f.name: np.broadcast_to(getattr(plan, f.name), shape) for f in fields(plan)}
+    return replace(resolved, plan=replace(plan, **columns))

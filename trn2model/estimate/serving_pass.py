@@ -1,0 +1,262 @@
+"""One pass of serving through the whole model: a prefill chunk or a decode step of the compiled batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.estimate.communication import Call, microbatch_calls
+from trn2model.estimate.layer import (
+    RankWork,
+    activation_bytes,
+    embedding_operators,
+    head_operators,
+    layer_operators,
+    sparse_operators,
+)
+from trn2model.estimate.model_states import sparse_weight_width
+from trn2model.estimate.network import Network
+from trn2model.estimate.operators import OperatorTable, Widths, evaluate
+from trn2model.estimate.rates import rank_rates
+from trn2model.estimate.result import CommunicationUse
+from trn2model.estimate.stages import stage_table
+from trn2model.formulas import Numeric
+from trn2model.specs.numerics import dtype
+from trn2model.specs.resolve import Resolved
+
+_HEAD_OPERATORS = frozenset({"embedding", "final_norm", "lm_head", "sampling"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Time of one pass by part, what it moves, and its operators with how often each runs."""
+
+    time: Numeric
+    parts: Mapping[str, Numeric]
+    hbm_bytes: Numeric
+    operators: OperatorTable
+    operator_blocks: tuple[str, ...]
+    operator_count: NDArray[np.float64]
+    communication: tuple[CommunicationUse, ...]
+
+
+def prefill_work(resolved: Resolved, query_tokens: Numeric, context_tokens: Numeric) -> RankWork:
+    """What one rank computes for one prompt, or one chunk of it.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up.
+    query_tokens : Numeric
+        Tokens computed. [token]
+    context_tokens : Numeric
+        Tokens seen, these included. [token]
+
+    Returns
+    -------
+    RankWork
+        Tokens, contexts and shares.
+    """
+    plan = resolved.plan
+    tokens = query_tokens / plan.cp
+    shard = tokens / plan.tp if resolved.scenario.sequence_parallel else tokens
+    return _work(resolved, tokens, shard, np.ones(plan.shape), query_tokens, context_tokens, decode=False)
+
+
+def decode_work(
+    resolved: Resolved, sequences: Numeric, tokens_per_sequence: Numeric, context_tokens: Numeric
+) -> RankWork:
+    """What one rank computes in one decode step; the expert-parallel ranks share the batch of a replica.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up.
+    sequences : Numeric
+        Compiled batch of the replica. [1]
+    tokens_per_sequence : Numeric
+        1, or more when drafts are verified. [token]
+    context_tokens : Numeric
+        Tokens in the cache. [token]
+
+    Returns
+    -------
+    RankWork
+        Tokens, contexts and shares.
+    """
+    local = np.ceil(sequences / resolved.plan.ep)
+    tokens = local * tokens_per_sequence
+    return _work(resolved, tokens, tokens, local, tokens_per_sequence, context_tokens, decode=True)
+
+
+def serving_pass(resolved: Resolved, work: RankWork, network: Network, head_tokens: Numeric) -> Pass:
+    """Cost of one pass through all stages.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up; its model is the one that runs.
+    work : RankWork
+        What one rank computes.
+    network : Network
+        Where groups sit.
+    head_tokens : Numeric
+        Tokens whose logits are wanted. [token]
+
+    Returns
+    -------
+    Pass
+        Parts sum to the time.
+    """
+    model, plan = resolved.model, resolved.plan
+    blocks = [layer_operators(layer, model, work) for layer in model.layer_kinds]
+    blocks += [embedding_operators(model, work), head_operators(model, work, head_tokens, loss=False)]
+    operators = [operator for block in blocks for operator in block]
+    sparse = sparse_operators(operators, resolved.scenario.sparsity)
+    stored = dtype(resolved.weight_dtype).storage_bytes
+    widths = Widths(work.element_bytes, stored, sparse_weight_width(resolved), work.element_bytes)
+    constants = resolved.profile.constants
+    table = evaluate(operators, plan.shape, widths, sparse, rank_rates(resolved), resolved.core, constants)
+    totals = stage_table(model, plan.pp, np.ones(plan.shape)).totals
+    block = np.repeat(np.arange(len(blocks)), [len(b) for b in blocks])
+    count = np.broadcast_to(totals[block], table.time.shape)
+    calls = microbatch_calls(
+        resolved, work, network, sequence_parallel=resolved.scenario.sequence_parallel and not work.decode, loss=False
+    )
+    uses = [*_uses(calls, totals, table, count, resolved), *_stage_sends(resolved, work, network)]
+    parts = _operator_parts(table.names, table.time * count)
+    for axis in ("tp", "cp", "ep", "pp"):
+        parts[axis] = sum((use.exposed_time for use in uses if use.axis == axis), np.zeros(plan.shape))
+    parts["fixed"] = np.full(plan.shape, constants.step_time)
+    names = (*(layer.name for layer in model.layer_kinds), "embedding", "head")
+    return Pass(
+        time=np.sum(np.stack([np.asarray(part) for part in parts.values()]), axis=0),
+        parts=parts,
+        hbm_bytes=(table.hbm_bytes * count).sum(axis=0),
+        operators=table,
+        operator_blocks=tuple(names[i] for i in block),
+        operator_count=count,
+        communication=tuple(use for use in uses if np.any(use.link_time)),
+    )
+
+
+def scaled(one: Pass, factor: Numeric) -> Pass:
+    """Several equal passes, one after another.
+
+    Parameters
+    ----------
+    one : Pass
+        The pass.
+    factor : Numeric
+        How many. [1]
+
+    Returns
+    -------
+    Pass
+        Times, bytes and counts multiplied.
+    """
+    return replace(
+        one,
+        time=one.time * factor,
+        parts={name: part * factor for name, part in one.parts.items()},
+        hbm_bytes=one.hbm_bytes * factor,
+        operator_count=one.operator_count * factor,
+        communication=tuple(
+            replace(
+                use,
+                count=use.count * factor,
+                link_time=use.link_time * factor,
+                exposed_time=use.exposed_time * factor,
+            )
+            for use in one.communication
+        ),
+    )
+
+
+def _work(
+    resolved: Resolved,
+    tokens: Numeric,
+    shard_tokens: Numeric,
+    sequences: Numeric,
+    query_tokens: Numeric,
+    context_tokens: Numeric,
+    *,
+    decode: bool,
+) -> RankWork:
+    plan = resolved.plan
+    return RankWork(
+        tokens=tokens,
+        shard_tokens=shard_tokens,
+        sequences=sequences,
+        query_tokens=query_tokens,
+        context_tokens=context_tokens,
+        tp=plan.tp,
+        cp=plan.cp,
+        ep=plan.ep,
+        element_bytes=activation_bytes(resolved.scenario.precision),
+        kv_element_bytes=dtype(resolved.kv_dtype).storage_bytes,
+        moe_imbalance=resolved.scenario.moe_imbalance,
+        flash=resolved.scenario.attention_kernel == "flash",
+        decode=decode,
+        query_block=float(resolved.system.chip.tensor_engine.moving_size),
+    )
+
+
+def _operator_parts(names: Sequence[str], time: NDArray[np.float64]) -> dict[str, Numeric]:
+    """Operator time by what it serves: attention, embedding and head, GEMMs of the layers, and the rest."""
+    kinds: dict[str, list[int]] = {"gemm": [], "attention": [], "elementwise": [], "head": []}
+    for row, name in enumerate(names):
+        kinds[_part_of(name)].append(row)
+    return {kind: time[rows].sum(axis=0) for kind, rows in kinds.items()}
+
+
+def _part_of(name: str) -> str:
+    if name == "attention":
+        return "attention"
+    if name in _HEAD_OPERATORS:
+        return "head"
+    elementwise = ("norm", "residual", "rotary", "activation", "route", "combine")
+    return "elementwise" if name.endswith(elementwise) else "gemm"
+
+
+def _uses(
+    calls: Sequence[Call],
+    totals: NDArray[np.float64],
+    table: OperatorTable,
+    count: NDArray[np.float64],
+    resolved: Resolved,
+) -> list[CommunicationUse]:
+    plan = resolved.plan
+    core = np.array([name == "attention" for name in table.names])
+    attention = (table.time * count)[core].sum(axis=0)
+    ring = resolved.scenario.context_parallel_method == "ring"
+    hidden = attention * (plan.cp - 1.0) / plan.cp if ring else np.zeros(plan.shape)
+    uses = []
+    for call in calls:
+        times = (call.forward * totals).sum(axis=0)
+        link = times * call.cost.time
+        exposed = link - np.minimum(link, hidden) if call.axis == "cp" else link
+        uses.append(
+            CommunicationUse(
+                call.axis,
+                call.op,
+                call.message_bytes,
+                times,
+                call.cost.algorithm,
+                link,
+                exposed,
+                call.cost.busbw,
+            )
+        )
+    return uses
+
+
+def _stage_sends(resolved: Resolved, work: RankWork, network: Network) -> list[CommunicationUse]:
+    payload = work.shard_tokens * resolved.model.hidden_size * work.element_bytes
+    cost = network.cost(("pp",), "permute", payload)
+    times = resolved.plan.pp - 1.0
+    link = times * cost.time
+    return [CommunicationUse("pp", "permute", payload, times, cost.algorithm, link, link, cost.busbw)]
