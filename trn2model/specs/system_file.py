@@ -31,6 +31,22 @@ def hardware_names(kind: str) -> tuple[str, ...]:
     return tuple(name for name in list_toml(FOLDER) if _document(name)["kind"] == kind)
 
 
+def hardware_title(name: str) -> str:
+    """Title of a chip or system.
+
+    Parameters
+    ----------
+    name : str
+        A name from `hardware_names`.
+
+    Returns
+    -------
+    str
+        What people call it.
+    """
+    return str(_document(name)["title"])
+
+
 @cache
 def load_chip(name: str) -> Chip:
     """Chip from its file.
