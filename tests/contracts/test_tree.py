@@ -87,7 +87,7 @@ def test_unit_tests_are_named_after_what_they_test() -> None:
     names = {Path(m.path).stem.removeprefix("test_") for m in modules("tests/unit") if "test_" in m.path}
     paths = [Path(m.path).with_suffix("").parts[1:] for m in modules("trn2model")]
     known = {"_".join(path[start:end]) for path in paths for end in (-1, None) for start in range(len(path))}
-    assert sorted(names - known) == []
+    assert sorted(name for name in names if not any(f"_{name}".endswith(f"_{ending}") for ending in known)) == []
 
 
 def test_every_module_is_tested() -> None:
