@@ -190,17 +190,17 @@ def rank_parameters(model: ModelSpec, tp: Numeric, ep: Numeric = 1.0, pp: Numeri
     share = np.ones((len(every.by_kv), *tp.shape))
     kv_heads = heads[:, 1][expand]
     share[:-2] = _kv_heads_per_rank(heads[:, 0][expand], kv_heads, tp) / kv_heads
-    head_copies = np.ones_like(share)
-    if model.tied_embeddings:
-        head_copies[-1] = pp > 1.0
 
     def dense(part: _Sharding) -> FloatArray:
-        return part.by_tp[expand] * head_copies / tp + part.by_kv[expand] * share + part.whole[expand]
+        return part.by_tp[expand] / tp + part.by_kv[expand] * share + part.whole[expand]
 
     def expert(part: _Sharding) -> FloatArray:
         return part.by_expert[expand] / (ep * tp) + part.by_ep[expand] / ep
 
-    return RankParameters(dense(every), expert(every), dense(matrices), expert(matrices))
+    resident = dense(every)
+    if model.tied_embeddings:
+        resident[-1] -= np.where(pp > 1.0, 0.0, model.vocab_size * model.hidden_size / tp)
+    return RankParameters(resident, expert(every), dense(matrices), expert(matrices))
 
 
 def kv_heads_per_rank(attention: Attention, tp: Numeric) -> Numeric:
