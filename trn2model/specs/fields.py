@@ -222,7 +222,7 @@ class ScenarioField:
     def _number(self, value: object) -> float:
         real = (int, float, np.integer, np.floating)
         if isinstance(value, real) and not isinstance(value, bool) and self.minimum <= value <= self.maximum:
-            return float(value)
+            return float(value) + 0.0  # no negative zero
         raise self._rejected(value)
 
     def _boolean(self, value: object) -> bool:

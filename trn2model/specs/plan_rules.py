@@ -222,8 +222,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("pp_layers", TRAIN, lambda plan, limits: plan.pp * plan.interleave > limits.num_layers, _stages),
     Rule("pp_layers", SERVE, lambda plan, limits: plan.pp > limits.num_layers, _serving_stages),
     Rule("ep_experts", BOTH, lambda plan, limits: _indivisible(limits.num_experts, plan.ep), _experts),
-    Rule("batch", TRAIN, lambda plan, limits: _indivisible(plan.global_batch_size, _slots(plan)), _batch),
     Rule("cp_sequence", TRAIN, lambda plan, limits: _indivisible(plan.sequence_length, plan.cp), _sequence),
+    Rule("batch", TRAIN, lambda plan, limits: _indivisible(plan.global_batch_size, _slots(plan)), _batch),
     Rule(
         "interleave_schedule",
         TRAIN,

@@ -1,0 +1,134 @@
+"""Links: a scenario as the query string of a dashboard address, and back. Knows no Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from trn2model.errors import InvalidInputError
+from trn2model.specs.fields import ScenarioField
+from trn2model.specs.scenario import FIELDS, Scenario
+
+#: characters that stay readable in a query string: lists of axes, sparsity patterns
+_READABLE: Final = ",:"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A value of a link that was not accepted, and the default that took its place."""
+
+    key: str
+    name: str
+    value: str
+    allowed: str
+    fallback: str
+
+    @property
+    def message(self) -> str:
+        """The notice as one sentence.
+
+        Returns
+        -------
+        str
+            Names key, value, allowed range and default.
+        """
+        return f"{self.key} = {self.value!r} in the link is not {self.allowed}; {self.name} is {self.fallback} instead."
+
+
+def encode(scenario: Scenario) -> dict[str, str]:
+    """Query parameters of a scenario: its non-default fields only.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        One plan on a catalog model.
+
+    Returns
+    -------
+    dict
+        URL key to readable text, in the order of the scenario table.
+
+    Raises
+    ------
+    InvalidInputError
+        The scenario holds arrays or a model that is not in the catalog; neither fits in a link.
+
+    Examples
+    --------
+    >>> encode(Scenario(tp=16, sequence_parallel=False, sparsity="4:16"))
+    {'tp': '16', 'sp': 'false', 'sx': '4:16'}
+    """
+    values = ((row, getattr(scenario, row.name)) for row in FIELDS)
+    texts = ((row.key, row.format(value), row.format(row.default)) for row, value in values)
+    return {key: text for key, text, default in texts if text != default}
+
+
+def query_string(scenario: Scenario) -> str:
+    """Query string of a scenario, without the question mark.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        One plan on a catalog model.
+
+    Returns
+    -------
+    str
+        Empty for the default scenario.
+
+    Raises
+    ------
+    InvalidInputError
+        The scenario holds arrays or a model that is not in the catalog.
+
+    Examples
+    --------
+    >>> query_string(Scenario(tp=16, sparsity="4:16"))
+    'tp=16&sx=4:16'
+    """
+    return urlencode(encode(scenario), quote_via=quote, safe=_READABLE)
+
+
+def decode(parameters: Mapping[str, str | Sequence[str]]) -> tuple[Scenario, tuple[Notice, ...]]:
+    """Scenario of a link; never raises, whatever the link holds.
+
+    Parameters
+    ----------
+    parameters : Mapping
+        URL key to text; of repeated texts the last one counts. Unknown keys are ignored.
+
+    Returns
+    -------
+    scenario : Scenario
+        Accepted values, and defaults for the rest. Rules across fields are not checked here.
+    notices : tuple of Notice
+        One for each value that was not accepted.
+
+    Examples
+    --------
+    >>> scenario, notices = decode({"tp": "16", "lnc": "3", "utm": "x"})
+    >>> scenario.tp, scenario.lnc, [notice.key for notice in notices]
+    (16, 2, ['lnc'])
+    """
+    values: dict[str, Any] = {}
+    notices = []
+    for row in FIELDS:
+        if row.key in parameters:
+            try:
+                values[row.name] = row.parse(_last(parameters[row.key]))
+            except InvalidInputError as error:
+                notices.append(_notice(row, error))
+    return Scenario(**values), tuple(notices)
+
+
+def _last(text: object) -> str:
+    if isinstance(text, (list, tuple)):
+        text = text[-1] if text else ""
+    return text if isinstance(text, str) else repr(text)
+
+
+def _notice(row: ScenarioField, error: InvalidInputError) -> Notice:
+    shown = str(error.value).encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate cannot be sent
+    return Notice(row.key, row.name, shown, error.allowed, row.format(row.default))
