@@ -32,6 +32,7 @@ class Constants:
     link_latency: float  # one hop [s]
     chip_bandwidth: float  # bus bandwidth of a collective between the cores of one chip, per core [B/s]
     chip_latency: float  # one step inside a chip [s]
+    collective_hbm_efficiency: float  # share of HBM bandwidth that a collective's reads and writes reach [1]
     nic_efficiency: float  # share of EFA bandwidth [1]
     nic_latency: float  # one EFA hop [s]
     collective_time: float  # fixed cost of starting one collective [s]

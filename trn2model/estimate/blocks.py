@@ -1,0 +1,136 @@
+"""Shape of a group on the fabric: which part of a chip, of each torus axis and of the domains it spans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.estimate.placement import Dims, member_offsets, merge_dims
+from trn2model.specs.topology import Fabric
+
+#: Levels of a group from the inside out.
+LEVELS = ("chip", "x", "y", "z", "domain")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Equal groups inside one domain, each the same ranks of a chip on a block of chips.
+
+    `ranks` has shape (groups, ranks per chip of the group, chips): x varies fastest among the chips.
+    `wraps` tells for each axis whether the block spans the whole ring; `contiguous` whether it has no gaps.
+    """
+
+    ranks: NDArray[np.int64]
+    sizes: tuple[int, int, int]
+    wraps: tuple[bool, bool, bool]
+    contiguous: bool
+    ranks_on_chip: int
+
+    @property
+    def num_local(self) -> int:
+        """Members of a group on one chip.
+
+        Returns
+        -------
+        int
+            At least 1.
+        """
+        return int(self.ranks.shape[1])
+
+    @property
+    def num_chips(self) -> int:
+        """Chips of a group.
+
+        Returns
+        -------
+        int
+            At least 1.
+        """
+        return int(self.ranks.shape[2])
+
+    @property
+    def size(self) -> int:
+        """Members of a group.
+
+        Returns
+        -------
+        int
+            Ranks per chip times chips.
+        """
+        return self.num_local * self.num_chips
+
+
+def split_levels(fabric: Fabric, dims: Dims) -> tuple[Dims, ...] | None:
+    """Parts of a group at each level, where it fills the levels evenly.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Levels: a chip, the axes of the domain, the domains.
+    dims : tuple of (int, int)
+        Stride and size, innermost first. [ranks]
+
+    Returns
+    -------
+    tuple of Dims or None
+        One entry per level of ``LEVELS``, strides in ranks; None for a group that straddles a boundary unevenly,
+        for example 7 consecutive ranks on chips of 4.
+    """
+    x, y, z = fabric.shape
+    borders = [fabric.ranks_per_chip]
+    for size in (x, y, z):
+        borders.append(borders[-1] * size)
+    levels: list[list[tuple[int, int]]] = [[] for _ in LEVELS]
+    for stride, size in merge_dims(dims):
+        inner, rest = stride, size
+        for level, border in enumerate([*borders, None]):
+            below = 1 if level == 0 else borders[level - 1]
+            if rest == 1:
+                break
+            if border is not None and inner >= border:
+                continue
+            if inner % below or (border is not None and border % inner):
+                return None
+            here = rest if border is None or inner * rest <= border else border // inner
+            if rest % here or (border is not None and border % (inner * here)):
+                return None
+            levels[level].append((inner, here))
+            inner, rest = inner * here, rest // here
+    return tuple(tuple(level) for level in levels)
+
+
+def block(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int) -> Block:
+    """Groups of a domain that span the given parts of its levels.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Levels of the machine.
+    levels : tuple of Dims
+        Parts at the levels chip, x, y and z, as `split_levels` gives them; the rest is not read.
+    num_ranks : int
+        Ranks in use; the fullest domain is taken.
+
+    Returns
+    -------
+    Block
+        All groups of one domain.
+    """
+    used = min(num_ranks, fabric.ranks_per_domain)
+    inside = tuple(pair for level in levels[:4] for pair in level)
+    first = np.arange(used, dtype=np.int64)
+    for stride, size in inside:
+        first = first[first // stride % size == 0]
+    local = member_offsets(levels[0])
+    chips = member_offsets(tuple(pair for level in levels[1:4] for pair in level))
+    ranks = first[:, None, None] + local[None, :, None] + chips[None, None, :]
+    sizes = tuple(int(np.prod([size for _, size in level])) for level in levels[1:4])
+    strides = (1, fabric.shape[0], fabric.shape[0] * fabric.shape[1])
+    contiguous = all(
+        level in ((), ((fabric.ranks_per_chip * stride, size),))
+        for level, stride, size in zip(levels[1:4], strides, sizes, strict=True)
+    )
+    wraps = tuple(size == extent for size, extent in zip(sizes, fabric.shape, strict=True))
+    return Block(ranks, sizes, wraps, contiguous, min(fabric.ranks_per_chip, used))  # type: ignore[arg-type]

@@ -1,0 +1,273 @@
+"""Every way of running a collective on groups of a given shape, as loads of links, chips, HBM and network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.errors import InvalidInputError
+from trn2model.estimate import collective_steps as steps
+from trn2model.estimate.blocks import Block, block, split_levels
+from trn2model.estimate.placement import Dims, group_ranks, merge_dims
+from trn2model.estimate.routing import Step, step_load
+from trn2model.specs.topology import Fabric
+
+Floats = NDArray[np.float64]
+
+OPERATIONS: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute")
+#: index 0 stands for a group of one, which needs none
+ALGORITHMS: Final = ("none", "ring", "kangaring", "mesh", "rdh", "hierarchical")
+#: domains in which the transfers of an uneven all-to-all are routed; network loads are counted in all
+_ROUTED_DOMAINS: Final = 4
+
+Build = Callable[[Fabric, Block], "list[Step] | None"]
+_GATHER: Final[tuple[tuple[str, str, Build], ...]] = (
+    ("ring", "ring", steps.ring_gather),
+    ("kangaring", "kangaring", steps.kangaring_gather),
+    ("mesh", "mesh", steps.mesh_gather),
+    ("mesh", "single-step mesh", steps.direct_gather),
+    ("rdh", "rdh", steps.cube_gather),
+)
+_SCATTER: Final[tuple[tuple[str, str, Build], ...]] = (
+    ("ring", "ring", steps.ring_scatter),
+    ("kangaring", "kangaring", steps.kangaring_scatter),
+    ("mesh", "mesh", steps.mesh_scatter),
+    ("mesh", "single-step mesh", steps.direct_scatter),
+    ("rdh", "rdh", steps.cube_scatter),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """Loads of consecutive steps, per byte of the message; one entry per kind of step.
+
+    `links` has shape (steps, domains, links). The flags tell which latency a step pays: the largest of those it uses.
+    """
+
+    count: Floats
+    links: Floats
+    chip: Floats
+    hbm: Floats
+    nic: Floats
+    uses: NDArray[np.bool_]  # (steps, 3): chip, link, network
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """One way of running a collective: stages and the share of the message that each works on."""
+
+    algorithm: str
+    detail: str
+    stages: tuple[tuple[Stage, float], ...]
+
+
+@lru_cache(maxsize=4096)
+def plans(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ...]:
+    """Every applicable way of running an operation on the groups of some dimensions.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Links and levels.
+    op : str
+        One of ``OPERATIONS``.
+    dims : tuple of (int, int)
+        Stride and size, innermost first. [ranks]
+    num_ranks : int
+        Ranks in use.
+
+    Returns
+    -------
+    tuple of Plan
+        Empty for a group of one.
+
+    Raises
+    ------
+    InvalidInputError
+        Unknown operation, or a group that reaches beyond the ranks in use.
+    """
+    if op not in OPERATIONS:
+        raise InvalidInputError("op", op, "one of " + ", ".join(OPERATIONS), "choose a listed operation")
+    dims = merge_dims(dims)
+    if not dims:
+        return ()
+    if dims[-1][0] * dims[-1][1] > num_ranks or num_ranks > fabric.num_ranks:
+        allowed = f"groups within {num_ranks} of {fabric.num_ranks} ranks"
+        raise InvalidInputError("ranks", dims, allowed, "lower the size of the group")
+    levels = split_levels(fabric, dims)
+    if levels is None:
+        return _uneven(fabric, op, dims, num_ranks)
+    if op == "permute":
+        return (_line_plan(fabric, op, dims, num_ranks),)
+    return _even(fabric, op, levels, num_ranks)
+
+
+def stage(fabric: Fabric, listed: Sequence[Step], ranks_on_chip: int) -> Stage:
+    """Loads of a list of steps.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Links and levels.
+    listed : Sequence of Step
+        Steps in order; steps that run no time are left out.
+    ranks_on_chip : int
+        Participating ranks of the fullest chip.
+
+    Returns
+    -------
+    Stage
+        One entry per step.
+    """
+    kept = [step for step in listed if step.count > 0]
+    loads = [step_load(fabric, step, ranks_on_chip) for step in kept]
+    domains = max(load.links.shape[0] for load in loads)
+    links = np.zeros((len(loads), domains, fabric.num_links))
+    for row, load in zip(links, loads, strict=True):
+        row[: len(load.links)] = load.links
+    return Stage(
+        count=np.array([step.count for step in kept]),
+        links=links,
+        chip=np.array([load.chip for load in loads]),
+        hbm=np.array([load.hbm for load in loads]),
+        nic=np.array([load.nic for load in loads]),
+        uses=np.array([(load.chip > 0, load.links.any(), load.nic > 0) for load in loads], dtype=bool),
+    )
+
+
+def _even(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
+    if not levels[4]:
+        return _inside(fabric, op, levels, num_ranks)
+    if not any(levels[:4]):
+        return _across(fabric, op, levels[4], num_ranks)
+    direct = _direct_exchange(fabric, levels, num_ranks) if op == "all_to_all" else ()
+    nested = _nested(
+        op,
+        lambda part: _inside(fabric, part, levels, num_ranks),
+        lambda part: _across(fabric, part, levels[4], num_ranks),
+        _size(levels[:4]),
+    )
+    return (*direct, *nested)
+
+
+def _inside(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
+    """Plans inside a domain: on the whole block, or on the plane and along z in turn."""
+    whole = _flat(fabric, op, levels[:4], num_ranks)
+    if not levels[3] or not any(levels[:3]):
+        return whole
+    plane, column = (*levels[:3], ()), ((), (), (), levels[3])
+    nested = _nested(
+        op,
+        lambda part: _flat(fabric, part, plane, num_ranks),
+        lambda part: _flat(fabric, part, column, num_ranks),
+        _size(levels[:3]),
+    )
+    return (*whole, *nested)
+
+
+@lru_cache(maxsize=4096)
+def _flat(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
+    groups = block(fabric, levels, num_ranks)
+    if op == "all_to_all":
+        return (_plan(fabric, "mesh", "mesh", steps.exchange(fabric, groups) or [], groups),)
+    if op == "all_reduce":
+        gathers = {plan.detail: plan for plan in _flat(fabric, "all_gather", levels, num_ranks)}
+        scatters = _flat(fabric, "reduce_scatter", levels, num_ranks)
+        joined = [Plan(p.algorithm, p.detail, p.stages + gathers[p.detail].stages) for p in scatters]
+        once = _plan(fabric, "mesh", "single-step all-reduce mesh", steps.direct_reduce(fabric, groups) or [], groups)
+        return (*joined, once)
+    table = _GATHER if op == "all_gather" else _SCATTER
+    built = [(name, detail, build(fabric, groups)) for name, detail, build in table]
+    return tuple(_plan(fabric, name, detail, found, groups) for name, detail, found in built if found)
+
+
+def _plan(fabric: Fabric, name: str, detail: str, listed: Sequence[Step], groups: Block) -> Plan:
+    return Plan(name, detail, ((stage(fabric, listed, groups.ranks_on_chip), 1.0),))
+
+
+@lru_cache(maxsize=4096)
+def _across(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ...]:
+    """Plans between equal ranks of several domains, through the network interface of each rank's chip."""
+    size, busy = _size([dims]), min(fabric.ranks_per_chip, num_ranks)
+    if op == "all_reduce":
+        gathers = {plan.detail: plan for plan in _across(fabric, "all_gather", dims, num_ranks)}
+        scatters = _across(fabric, "reduce_scatter", dims, num_ranks)
+        return tuple(Plan(p.algorithm, p.detail, p.stages + gathers[p.detail].stages) for p in scatters)
+    touches = 3.0 if op == "reduce_scatter" else 2.0
+    chunk = 1.0 / size
+    listed = {"mesh": [_network_step(1, (size - 1) * chunk, touches)]}
+    if op != "all_to_all":
+        listed["ring"] = [_network_step(size - 1, chunk, touches)]
+        if size & (size - 1) == 0:
+            sizes = [2**t * chunk for t in range(size.bit_length() - 1)]
+            ordered = sizes if op == "all_gather" else sizes[::-1]
+            listed["rdh"] = [_network_step(1, piece, touches) for piece in ordered]
+    return tuple(
+        Plan(name, f"{name} over the network", ((stage(fabric, found, busy), 1.0),)) for name, found in listed.items()
+    )
+
+
+def _network_step(count: float, size: float, touches: float) -> Step:
+    none = np.zeros(0, dtype=np.int64)
+    return Step(count, none, none, np.zeros(0), touches * size, size)
+
+
+def _direct_exchange(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
+    """All-to-all in one step: inside the domain over links, to the other domains over the network."""
+    groups, domains = block(fabric, levels, num_ranks), _size(levels[4:])
+    inside = (steps.exchange(fabric, groups) or [])[0]
+    share = (domains - 1) / domains
+    step = Step(1, inside.source, inside.target, inside.size / domains, inside.touches / domains + 2 * share, share)
+    return (_plan(fabric, "mesh", "mesh", [step], groups),)
+
+
+def _nested(
+    op: str, inner_of: Callable[[str], Sequence[Plan]], outer_of: Callable[[str], Sequence[Plan]], inner_size: int
+) -> list[Plan]:
+    """Two levels: the outer one on what each inner rank holds; outer first for a gather, last for a scatter."""
+    part = 1.0 if op == "all_to_all" else 1.0 / inner_size
+    found = []
+    gathers = {plan.detail: plan for plan in inner_of("all_gather")} if op == "all_reduce" else {}
+    for inner in inner_of("reduce_scatter" if op == "all_reduce" else op):
+        for outer in outer_of(op):
+            between = tuple((loads, share * part) for loads, share in outer.stages)
+            stages = between + inner.stages if op == "all_gather" else inner.stages + between
+            if op == "all_reduce":
+                stages += gathers[inner.detail].stages
+            found.append(Plan("hierarchical", f"{inner.detail} + {outer.detail}", stages))
+    return found
+
+
+def _line_plan(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> Plan:
+    """Ring in rank order through all levels."""
+    ranks, busy = group_ranks(dims, num_ranks), min(fabric.ranks_per_chip, num_ranks)
+    if op == "permute":
+        return Plan("ring", "ring", ((stage(fabric, steps.permute(ranks), busy), 1.0),))
+    parts = {"all_gather": (False,), "reduce_scatter": (True,), "all_reduce": (True, False)}[op]
+    stages = tuple((stage(fabric, steps.line_ring(ranks, reduce), busy), 1.0) for reduce in parts)
+    return Plan("ring", "ring in rank order", stages)
+
+
+def _uneven(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ...]:
+    """Plans for groups that straddle chips, rows or domains unevenly."""
+    if op != "all_to_all":
+        return (_line_plan(fabric, op, dims, num_ranks),)
+    ranks = group_ranks(dims, num_ranks)
+    size, per_domain = ranks.shape[1], fabric.ranks_per_domain
+    busy = min(fabric.ranks_per_chip, num_ranks)
+    source, target, network = steps.exchange_pairs(ranks, per_domain, _ROUTED_DOMAINS)
+    step = Step(1, source, target, np.full(source.size, 1.0 / size), 2 * (size - 1) / size)
+    loads = stage(fabric, [step], busy)
+    per_chip = np.bincount(np.arange(network.size) // fabric.ranks_per_chip, weights=network)
+    loads.nic[0] = per_chip.max()
+    loads.uses[0, 2] = loads.nic[0] > 0
+    return (Plan("mesh", "mesh", ((loads, 1.0),)),)
+
+
+def _size(levels: Sequence[Dims]) -> int:
+    return int(np.prod([size for level in levels for _, size in level], dtype=np.int64))
