@@ -202,7 +202,7 @@ def _kv_width(layer: Layer, work: RankWork) -> Numeric:
     latent = layer.attention.latent
     if latent is not None:
         return float(latent.latent_size + latent.rope_size)
-    return 2.0 * kv_heads_per_rank(layer.attention, work.tp) * layer.attention.head_size
+    return kv_heads_per_rank(layer.attention, work.tp) * (layer.attention.head_size + value_size(layer.attention))
 
 
 def exposed_times(
