@@ -27,6 +27,8 @@ from trn2model.formulas import Numeric
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved
 
+#: Keeps the share of an axis that sends nothing at zero. [s]
+_TINY_TIME = 1e-30
 _HEAD_OPERATORS = frozenset({"embedding", "final_norm", "lm_head", "sampling"})
 
 
@@ -231,14 +233,18 @@ def _uses(
 ) -> list[CommunicationUse]:
     plan = resolved.plan
     core = np.array([name == "attention" for name in table.names])
-    attention = (table.time * count)[core].sum(axis=0)
+    spent = table.time * count
+    attention, compute = spent[core].sum(axis=0), spent.sum(axis=0)
     ring = resolved.scenario.context_parallel_method == "ring"
+    overlap = resolved.profile.constants.tp_overlap_fraction
+    tp_link = np.sum([(c.forward * totals).sum(axis=0) * c.cost.time for c in calls if c.axis == "tp"], axis=0)
+    hidden_tp = np.minimum(overlap * tp_link, compute) / np.maximum(tp_link, _TINY_TIME)
     hidden = attention * (plan.cp - 1.0) / plan.cp if ring else np.zeros(plan.shape)
     uses = []
     for call in calls:
         times = (call.forward * totals).sum(axis=0)
         link = times * call.cost.time
-        exposed = link - np.minimum(link, hidden) if call.axis == "cp" else link
+        exposed = {"cp": link - np.minimum(link, hidden), "tp": link * (1.0 - hidden_tp)}.get(call.axis, link)
         uses.append(
             CommunicationUse(
                 call.axis,

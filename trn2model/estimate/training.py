@@ -15,7 +15,7 @@ from trn2model.estimate.communication import Call, Transfer, exposed_times, micr
 from trn2model.estimate.feasibility import memory_violations
 from trn2model.estimate.gradient_exchange import Windows, gradient_exchange
 from trn2model.estimate.layer import RankWork
-from trn2model.estimate.link_loads import LinkLoad, training_link_load
+from trn2model.estimate.link_loads import LinkLoad, step_link_load
 from trn2model.estimate.model_flop import forward_flop
 from trn2model.estimate.model_states import ParameterShare, model_states, parameter_shares
 from trn2model.estimate.network import Network, plan_network
@@ -82,7 +82,7 @@ class TrainingEstimate:
         LinkLoad
             By axis and in all.
         """
-        return training_link_load(self.network, self.communication, self.step_time)
+        return step_link_load(self.network, self.communication, self.step_time)
 
     @property
     def links(self) -> LinkUse:
