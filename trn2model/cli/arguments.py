@@ -1,0 +1,132 @@
+"""Arguments shared by commands: one flag per row of the scenario table, and the files that may stand in for them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from trn2model.errors import InvalidInputError
+from trn2model.specs.fields import ScenarioField
+from trn2model.specs.hf_config import model_from_hf_config
+from trn2model.specs.model import ModelSpec
+from trn2model.specs.scenario import FIELDS, Scenario
+
+MAX_FILE_BYTES: Final = 1 << 20
+_METAVARS: Final = {"int": "N", "float": "X", "name": "NAME", "choice": "WORD", "order": "AXES"}
+_MANY: Final = 16
+_SHOWN: Final = 60
+
+
+def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add one flag per scenario field, grouped as in the table, and the two file options.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Parser of a command.
+    """
+    files = parser.add_argument_group("Files")
+    files.add_argument("--model-config", metavar="FILE", help="Hugging Face config.json to use instead of --model")
+    files.add_argument("--scenario", metavar="FILE", help="JSON file with scenario fields; flags override it")
+    groups: dict[str, Any] = {}
+    for row in FIELDS:
+        group = groups.setdefault(row.group, None) or parser.add_argument_group(row.group)
+        groups[row.group] = group
+        if row.kind == "bool":
+            group.add_argument(row.flag, action=argparse.BooleanOptionalAction, default=None, help=_help(row))
+        else:
+            group.add_argument(row.flag, metavar=_METAVARS[row.kind], help=_help(row))
+
+
+def scenario_from(arguments: argparse.Namespace) -> Scenario:
+    """Scenario of a command line: the file's fields, then the flags.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        Parsed arguments of a parser made with `add_scenario_arguments`.
+
+    Returns
+    -------
+    Scenario
+        The checked scenario.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is not allowed, or a file cannot be used.
+    """
+    scenario = _from_file(arguments.scenario) if arguments.scenario else Scenario()
+    values: dict[str, Any] = {}
+    for row in FIELDS:
+        given = getattr(arguments, row.name)
+        if given is not None:
+            values[row.name] = given if isinstance(given, bool) else row.parse(given)
+    if arguments.model_config:
+        if "model" in values:
+            remedy = "give only one of the two"
+            raise InvalidInputError("model", arguments.model, "left out when --model-config is given", remedy)
+        values["model"] = read_model(arguments.model_config)
+    return replace(scenario, **values) if values else scenario
+
+
+def read_model(path: str) -> ModelSpec:
+    """Model from a Hugging Face config.json.
+
+    Parameters
+    ----------
+    path : str
+        Path of the file.
+
+    Returns
+    -------
+    ModelSpec
+        Named after the file, or after its folder if the file is called config.json.
+    """
+    file = Path(path)
+    name = file.parent.name if file.stem == "config" and file.parent.name else file.stem
+    shown = "".join(character if character.isprintable() else "?" for character in name)
+    return model_from_hf_config(_read_text("model_config", path), shown or "custom")
+
+
+def _from_file(path: str) -> Scenario:
+    text = _read_text("scenario", path)
+    remedy = "give a JSON object of scenario fields, or the JSON of an estimate"
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError("scenario", path, f"a file of JSON ({error})", remedy) from error
+    if isinstance(content, dict) and isinstance(content.get("scenario"), dict):
+        content = content["scenario"]
+    if not isinstance(content, dict):
+        raise InvalidInputError("scenario", path, "a JSON object", remedy)
+    for name, value in content.items():
+        if isinstance(value, list):
+            raise InvalidInputError(name[:_SHOWN], "a list", "a single value on the command line", "give one plan")
+    return Scenario.from_dict(content)
+
+
+def _read_text(field: str, path: str) -> str:
+    remedy = "give the path of a readable JSON file"
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError(field, path[:_SHOWN], f"a readable file ({reason})", remedy) from error
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidInputError(field, path, f"a file of at most {MAX_FILE_BYTES:,} bytes", remedy)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(field, path, "a file of UTF-8 text", remedy) from error
+
+
+def _help(row: ScenarioField) -> str:
+    default = row.format(row.default)
+    few = (row.kind not in ("name", "bool") and len(row.options()) < _MANY) or row.kind == "order"
+    allowed = f" Allowed: {row.allowed()}." if few else ""
+    return f"{row.help}{allowed} Default: {default}.".replace("%", "%%")

@@ -1,0 +1,100 @@
+"""Parse the command line, run the command, write its answer; errors become one line and an exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, TextIO
+
+from trn2model.cli.command import Command, Outcome, Parser
+from trn2model.cli.facts import MODELS, SPECS
+from trn2model.cli.plans import LINK, TRAIN
+from trn2model.errors import NothingFeasibleError, Trn2ModelError
+from trn2model.estimate.result import to_json
+
+DONE: Final = 0
+INVALID: Final = 2
+NOTHING_FEASIBLE: Final = 3
+INTERRUPTED: Final = 130
+MAX_LINE: Final = 1500
+
+#: every subcommand, in the order of the help
+COMMANDS: Final[tuple[Command, ...]] = (SPECS, MODELS, TRAIN, LINK)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : Sequence of str, optional
+        Words after the program's name; those of the process if left out.
+
+    Returns
+    -------
+    int
+        0 done, 2 invalid input, 3 nothing feasible.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        _answer(arguments)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Trn2ModelError as error:
+        line = " ".join(str(error).split())[:MAX_LINE]
+        sys.stderr.write(f"trn2model: {line}\n")
+        return NOTHING_FEASIBLE if isinstance(error, NothingFeasibleError) else INVALID
+    return DONE
+
+
+def parser() -> Parser:
+    """Parser of the whole command line.
+
+    Returns
+    -------
+    Parser
+        With one subparser per command.
+    """
+    program = Parser("trn2model", description="Performance model of AWS Trainium2.", allow_abbrev=False)
+    commands = program.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+    for command in COMMANDS:
+        subparser = commands.add_parser(command.name, help=command.help, description=command.help, allow_abbrev=False)
+        subparser.add_argument("--json", action="store_true", help="write JSON in SI units instead of text")
+        subparser.set_defaults(run=command.run)
+        command.configure(subparser)
+    return program
+
+
+def _answer(arguments: Sequence[str] | None) -> None:
+    namespace = parser().parse_args(arguments)
+    outcome: Outcome = namespace.run(namespace)
+    _write(sys.stdout, as_json(outcome) if namespace.json else outcome.text())
+
+
+def as_json(outcome: Outcome) -> str:
+    """Document of an outcome as JSON text without NaN or infinity.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Answer of a command.
+
+    Returns
+    -------
+    str
+        Indented JSON; what is not finite is null.
+    """
+    return json.dumps(to_json(outcome.document), indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text.rstrip("\n") + "\n")
+    stream.flush()
