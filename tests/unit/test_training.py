@@ -42,7 +42,7 @@ def test_parts_sum_to_the_whole(plan: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_operators_of_the_step_add_up_to_the_forward_flop(plan: dict[str, object]) -> None:
-    """Executed forward FLOP over all ranks equal the closed form of the model, up to replicated routers and KV heads."""
+    """Executed forward FLOP over all ranks equal the closed form, up to replicated routers and KV heads."""
     result = estimate(Scenario(**{**plan, "attention_kernel": "flash"}))  # type: ignore[arg-type]
     resolved = result.resolved
     stages = resolved.plan.pp

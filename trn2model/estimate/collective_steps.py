@@ -17,6 +17,9 @@ from trn2model.estimate.cycles import directed_cycles
 from trn2model.estimate.routing import Step
 from trn2model.specs.topology import Fabric
 
+#: axis that joins the instances of an UltraServer
+_Z_AXIS = 2
+
 Ranks = NDArray[np.int64]
 Transfer = tuple[Ranks, Ranks, float]
 Builder = Callable[[Fabric, Block], list[Step] | None]
@@ -392,7 +395,7 @@ def _to_all(block: Block, size: float) -> list[Transfer]:
 def _cube_steps(fabric: Fabric, block: Block) -> list[list[tuple[Ranks, Ranks]]] | None:
     if block.num_chips < 2 or any(size & (size - 1) for size in block.sizes):
         return None
-    classes = _cube_axes(fabric, block)
+    classes = _cube_axes(block)
     steps: list[list[tuple[Ranks, Ranks]]] = []
     for partners in classes:
         for turn in range(len(partners)):
@@ -406,20 +409,19 @@ def _cube_steps(fabric: Fabric, block: Block) -> list[list[tuple[Ranks, Ranks]]]
     return steps
 
 
-def _cube_axes(fabric: Fabric, block: Block) -> list[list[Ranks]]:
-    """Partner of each chip along every dimension of the hypercube, in classes of equal link rate, slowest first."""
-    found: dict[float, list[Ranks]] = {}
+def _cube_axes(block: Block) -> list[list[Ranks]]:
+    """Partner of each chip along every dimension of the hypercube: between instances (z) first, then inside them."""
+    found: tuple[list[Ranks], list[Ranks]] = ([], [])
     position, stride = np.arange(block.num_chips), 1
     for axis, size in enumerate(block.sizes):
-        rates = fabric.link_bandwidth[fabric.link_axis == axis] if fabric.interconnect == "torus" else np.ones(1)
         place = position // stride % size
         code = np.arange(size) ^ (np.arange(size) >> 1)
         back = np.argsort(code)
         for bit in range(size.bit_length() - 1):
             partner = back[code[place] ^ (1 << bit)]
-            found.setdefault(float(rates.min()), []).append(position + (partner - place) * stride)
+            found[axis != _Z_AXIS].append(position + (partner - place) * stride)
         stride *= size
-    return [found[rate] for rate in sorted(found)]
+    return [partners for partners in found if partners]
 
 
 def _scaled(pairs: Iterable[tuple[Ranks, Ranks]], size: float) -> list[Transfer]:

@@ -233,9 +233,10 @@ def exposed_times(
     busy = compute.forward + compute.backward_input + compute.backward_weight
     ring = resolved.scenario.context_parallel_method == "ring"
     overlapped = compute.attention * (plan.cp - 1.0) / plan.cp if ring else np.zeros_like(busy)
+    hidden = np.minimum(constants.tp_overlap_fraction * link["tp"], busy)
     return {
-        "tp": link["tp"] - np.minimum(constants.tp_overlap_fraction * link["tp"], busy),
-        "cp": link["cp"] - np.minimum(link["cp"], overlapped),
+        "tp": link["tp"] - hidden,
+        "cp": link["cp"] - np.minimum(link["cp"], np.minimum(overlapped, busy - hidden)),
         "ep": link["ep"],
     }
 

@@ -119,6 +119,7 @@ class _Step(NamedTuple):
     counts: NDArray[np.float64]
     pipeline_time: Numeric
     bubble: Numeric
+    windows: Windows
 
 
 def estimate_training(resolved: Resolved) -> TrainingEstimate:
@@ -149,7 +150,7 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
     step = _pipeline(resolved, stages, compute, calls, transfer.time)
     shares = parameter_shares(resolved, stages)
     adam = optimizer(resolved.scenario.optimizer)
-    exchange = gradient_exchange(shares, network, adam, Windows(step.parts[0], step.parts[1] + step.parts[2]))
+    exchange = gradient_exchange(shares, network, adam, step.windows)
     update_time, update_bytes = _optimizer_step(resolved, shares, adam)
     time = _time_parts(resolved, step, exchange, update_time)
     step_time = step.pipeline_time + time["dp_exposed"] + time["optimizer"] + time["fixed"]
@@ -204,12 +205,29 @@ def _pipeline(
     slowest = np.take_along_axis(stage_time, heaviest, axis=0)[0]
     whole = (blocks * stages.totals).sum(axis=(0, 1)) + plan.pp * transfer_time
     total = pipeline.pipeline_time(slowest, whole, plan.interleave, plan.num_microbatches)
+    counts = np.take_along_axis(stages.counts, heaviest[None], axis=0)[0]
     return _Step(
         parts=np.take_along_axis(per_stage, heaviest[None], axis=1)[:, 0],
-        counts=np.take_along_axis(stages.counts, heaviest[None], axis=0)[0],
+        counts=counts,
         pipeline_time=total,
         bubble=total - plan.num_microbatches * slowest,
+        windows=_free_windows(compute, exposed, calls, counts),
     )
+
+
+def _free_windows(
+    compute: TrainingCompute,
+    exposed: Mapping[str, NDArray[np.float64]],
+    calls: Sequence[Call],
+    counts: NDArray[np.float64],
+) -> Windows:
+    """Compute of one microbatch during which no other axis already hides its communication."""
+    link = np.sum([call.time for call in calls], axis=0)
+    hidden = ((link - sum(exposed.values())) * counts).sum(axis=0)
+    forward = (compute.forward * counts).sum(axis=0)
+    backward = ((compute.backward_input + compute.backward_weight + compute.recompute) * counts).sum(axis=0)
+    free = np.maximum(1.0 - hidden / (forward + backward), 0.0)
+    return Windows(free * forward, free * backward)
 
 
 def _time_parts(
