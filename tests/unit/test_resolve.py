@@ -229,6 +229,7 @@ def test_what_is_served() -> None:
     assert requests.context_bucket == 4096
     assert requests.compiled_batch == requests.concurrency == 8
     assert resolve(Scenario(input_tokens=4096), "serve").requests.context_bucket == 4096
+    assert resolve(Scenario(input_tokens=10000), "serve").requests.context_bucket == 12288
     assert resolve(Scenario(input_tokens=3700, context_bucket=8192), "serve").requests.context_bucket == 8192
     assert resolve(Scenario(input_tokens=3700, prefill_chunk=512), "serve").requests.context_bucket == 4096
     assert resolve(Scenario(input_tokens=3700, system="p5.48xlarge"), "serve").requests.context_bucket == 3700

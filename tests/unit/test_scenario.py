@@ -56,6 +56,7 @@ CONTRACT = {
     "moe_imbalance": ("mi", 1.0),
     "transposable_mask": ("tm", False),
     "prefill_chunk": ("pc", 0),
+    "prefill_replicas": ("pr", 0),
     "context_bucket": ("bk", "auto"),
     "fsdp_prefetch": ("fp", 1),
     "lora_rank": ("lr", 0),

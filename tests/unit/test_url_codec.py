@@ -50,6 +50,7 @@ FULL: dict[str, tuple[Any, str]] = {
     "context_bucket": (32768, "bk=32768"),
     "prefill_chunk": (512, "pc=512"),
     "prefix_hit": (0.25, "ph=0.25"),
+    "prefill_replicas": (1, "pr=1"),
     "draft_model": ("llama-3.2-1b", "dm=llama-3.2-1b"),
     "draft_tokens": (4, "dt=4"),
     "acceptance": (0.7, "da=0.7"),

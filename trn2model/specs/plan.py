@@ -102,6 +102,7 @@ class PlanLimits:
     num_ranks: int
     pipeline_schedule: str = "1f1b"
     draft_heads: int = 0
+    prefill_replicas: int = 0  # replicas set apart for prefill
 
 
 def parallel_plan(
@@ -195,7 +196,11 @@ def broadcast_columns(given: Mapping[str, ArrayLike]) -> dict[str, Column]:
 
 @lru_cache(maxsize=512)
 def plan_limits(
-    model: ModelSpec, num_ranks: int, pipeline_schedule: str = "1f1b", draft: ModelSpec | None = None
+    model: ModelSpec,
+    num_ranks: int,
+    pipeline_schedule: str = "1f1b",
+    draft: ModelSpec | None = None,
+    prefill_replicas: int = 0,
 ) -> PlanLimits:
     """Limits that a model on a number of ranks sets to a plan.
 
@@ -209,6 +214,8 @@ def plan_limits(
         Schedule of the pipeline; only 1f1b can be interleaved.
     draft : ModelSpec, optional
         Draft model that runs on the same ranks.
+    prefill_replicas : int
+        Replicas that only prefill. [1]
 
     Returns
     -------
@@ -224,6 +231,7 @@ def plan_limits(
         num_ranks=num_ranks,
         pipeline_schedule=pipeline_schedule,
         draft_heads=_common_heads(draft) if draft else 0,
+        prefill_replicas=prefill_replicas,
     )
 
 

@@ -202,6 +202,11 @@ def _ranks(row: Row, limits: PlanLimits) -> Complaint:
     return largest, allowed, f"lower {largest} or raise count"
 
 
+def _decode_replicas(row: Row, limits: PlanLimits) -> Complaint:
+    allowed = f"more than prefill_replicas = {limits.prefill_replicas}, so that a replica is left to decode"
+    return "dp", allowed, "raise dp (or lower tp), or lower prefill_replicas"
+
+
 def _graph_batch(row: Row) -> Complaint:
     return "compiled_batch", f"at least concurrency = {row['concurrency']}", "raise compiled_batch or lower concurrency"
 
@@ -236,6 +241,7 @@ RULES: Final[tuple[Rule, ...]] = (
         lambda plan, limits: (plan.interleave > 1) & (plan.pp > 1) & _indivisible(plan.num_microbatches, plan.pp),
         _rounds,
     ),
+    Rule("dp_prefill_replicas", SERVE, lambda plan, limits: plan.dp <= limits.prefill_replicas, _decode_replicas),
     Rule("ranks", BOTH, lambda plan, limits: plan.num_ranks > limits.num_ranks, _ranks),
 )
 #: reason codes of `plan_validity`

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from trn2model.errors import InvalidInputError, InvalidPlanError, UnsupportedError
 from trn2model.specs import catalog
+from trn2model.specs.buckets import context_bucket
 from trn2model.specs.fields import AUTO
 from trn2model.specs.hardware import LogicalCore, System, chip_flop_rate, logical_core
 from trn2model.specs.model import ModelSpec
@@ -117,7 +118,8 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
     draft = _draft(scenario, model) if workload == "serve" else None
     _check_numerics(scenario, core)
     num_ranks = system.num_chips * scenario.count * core.ranks_per_chip
-    limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft)
+    apart = scenario.prefill_replicas if workload == "serve" else 0
+    limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft, apart)
     plan = _plan(scenario, limits, _preferred_tp(system, core))
     check_plan(plan, limits, workload)
     requests = _requests(scenario, system, plan)
@@ -268,7 +270,7 @@ def _requests(scenario: Scenario, system: System, plan: ParallelPlan) -> Request
 def _auto_bucket(tokens: Column, chunk: int, system: System) -> Column:
     if chunk:
         return np.ceil(tokens / chunk) * chunk
-    return tokens if system.chip.family == "gpu" else np.exp2(np.ceil(np.log2(tokens)))
+    return tokens if system.chip.family == "gpu" else context_bucket(tokens)
 
 
 def _notes(

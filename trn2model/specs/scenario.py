@@ -204,7 +204,7 @@ class Scenario(PlanFields):
         "Context bucket",
         "Inference",
         "Prompt length of the static prefill graph: shorter prompts are padded to it. Auto takes the next "
-        "power of two.",
+        "power of two up to 8,192 tokens, the next multiple of 4,096 beyond, and no padding on GPUs.",
         minimum=1,
         maximum=MAX_TOKENS,
         unit="tokens",
@@ -231,6 +231,18 @@ class Scenario(PlanFields):
         "Share of the prompt whose keys and values are already in the cache.",
         minimum=0,
         maximum=1,
+    )
+    prefill_replicas: int = scenario_field(
+        0,
+        "pr",
+        "int",
+        "Prefill replicas",
+        "Inference",
+        "Replicas that only prefill and hand the KV cache to the others, which only decode; 0 lets every replica do "
+        "both.",
+        minimum=0,
+        maximum=65535,
+        unit="replicas",
     )
     draft_model: str | None = scenario_field(
         None,
