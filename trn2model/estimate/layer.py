@@ -260,33 +260,12 @@ def _attention_core(
     spec: Attention, heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork
 ) -> Operator:
     causal = attention.attention_pairs(work.query_tokens, work.context_tokens, float(spec.window))
-    pairs = causal if work.flash or work.decode else work.query_tokens * work.context_tokens
-    pairs = pairs * work.sequences / work.cp
-    stream: Numeric = 0.0
-    cached: Numeric = 0.0
-    scores: Numeric = 0.0
-    if work.decode:
-        width = qk_size if spec.latent is not None else qk_size + v_size
-        cached = (
-            work.sequences
-            * attention.decode_kv_bytes(
-                work.context_tokens, float(spec.window), kv_heads * width * work.kv_element_bytes
-            )
-            / work.cp
-        )
-    else:
-        stream = work.sequences * attention.flash_hbm_bytes(
-            work.query_tokens / work.cp,
-            work.context_tokens,
-            heads,
-            kv_heads,
-            qk_size,
-            v_size,
-            work.element_bytes,
-            work.query_block,
-        )
-    if not work.flash and not work.decode:
-        scores = 4.0 * pairs * heads * work.element_bytes
+    fused = work.flash or work.decode
+    pairs = (causal if fused else work.query_tokens * work.context_tokens) * work.sequences / work.cp
+    scores = 0.0 if fused else 4.0 * pairs * heads * work.element_bytes
+    width = qk_size + (v_size if spec.latent is None else 0.0)
+    cached = _cache_read(spec, kv_heads * width, work) if work.decode else 0.0
+    stream = 0.0 if work.decode else _flash_stream(heads, kv_heads, qk_size, v_size, work)
     return Operator(
         "attention",
         attention_flop=attention.attention_flop(pairs, heads, qk_size, v_size),
@@ -297,6 +276,25 @@ def _attention_core(
         backward_flop_ratio=2.5 if work.flash else 2.0,
         backward_vector_elements=attention.attention_vector_elements(pairs, heads),
         backward_scalar_elements=attention.attention_exponentials(pairs, heads) if work.flash else 0.0,
+    )
+
+
+def _cache_read(spec: Attention, elements_per_token: Numeric, work: RankWork) -> Numeric:
+    per_token = elements_per_token * work.kv_element_bytes
+    read = attention.decode_kv_bytes(work.context_tokens, float(spec.window), per_token)
+    return work.sequences * read / work.cp
+
+
+def _flash_stream(heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork) -> Numeric:
+    return work.sequences * attention.flash_hbm_bytes(
+        work.query_tokens / work.cp,
+        work.context_tokens,
+        heads,
+        kv_heads,
+        qk_size,
+        v_size,
+        work.element_bytes,
+        work.query_block,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -161,39 +161,18 @@ def evaluate(
     """
     c = stack(operators, shape)
     expand = (slice(None),) + (None,) * len(shape)
-    sparse = sparse_rows[expand]
     weighted = np.array([o.weighted for o in operators])
     stored = np.where(sparse_rows, widths.sparse_weight_bytes, widths.weight_bytes)
-    weight_bytes = np.where(weighted, stored, widths.input_bytes)[expand]
-    gemm_flop = c["num_gemms"] * matmul.gemm_flop(c["rows"], c["contraction"], c["columns"])
-    engine = core.chip.tensor_engine
-    stationary_tile = engine.stationary_size * tile_cores(core)
-    padded = c["num_gemms"] * matmul.gemm_padded_flop(
-        c["rows"],
-        c["contraction"],
-        c["columns"],
-        np.where(sparse, rates.sparse_contraction_tile, rates.contraction_tile),
-        stationary_tile,
-        engine.moving_size,
-        constants.tensor_fill,
-        constants.tile_padding,
-    )
-    tensor_time = padded / (np.where(sparse, rates.sparse, rates.dense) * constants.tensor_efficiency)
-    tensor_time += c["attention_flop"] / (rates.attention * constants.attention_efficiency)
-    streamed = c["num_gemms"] * matmul.gemm_hbm_bytes(
-        c["rows"],
-        c["contraction"],
-        c["columns"],
-        widths.input_bytes,
-        weight_bytes,
-        widths.output_bytes,
-        core.sbuf_bytes,
-    )
+    streamed = _stream_bytes(c, np.where(weighted, stored, widths.input_bytes)[expand], widths, core)
     streamed += c["stream_bytes"] + c["elementwise_bytes"] * (1.0 - constants.fusion_fraction)
+    tensor_time = _gemm_time(c, sparse_rows[expand], rates, core, constants)
+    tensor_time += c["attention_flop"] / (rates.attention * constants.attention_efficiency)
     vector_time = c["vector_elements"] / (core.vector_element_rate * constants.vector_efficiency)
     scalar_time = c["scalar_elements"] / (core.scalar_element_rate * constants.scalar_efficiency)
     hbm_time = streamed / (core.hbm_bandwidth * constants.hbm_efficiency)
     hbm_time += c["kv_bytes"] / (core.hbm_bandwidth * constants.kv_read_efficiency)
+    time = roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, constants.operator_time)
+    gemm_flop = c["num_gemms"] * matmul.gemm_flop(c["rows"], c["contraction"], c["columns"])
     return OperatorTable(
         names=tuple(o.name for o in operators),
         sparse=sparse_rows,
@@ -203,10 +182,45 @@ def evaluate(
         vector_time=vector_time,
         scalar_time=scalar_time,
         hbm_time=hbm_time,
-        time=np.asarray(
-            roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, constants.operator_time)
-        ),
+        time=np.asarray(time),
     )
+
+
+def _gemm_time(
+    c: Mapping[str, NDArray[np.float64]],
+    sparse: NDArray[np.bool_],
+    rates: Rates,
+    core: LogicalCore,
+    constants: Constants,
+) -> NDArray[np.float64]:
+    engine = core.chip.tensor_engine
+    padded = matmul.gemm_padded_flop(
+        c["rows"],
+        c["contraction"],
+        c["columns"],
+        np.where(sparse, rates.sparse_contraction_tile, rates.contraction_tile),
+        engine.stationary_size * tile_cores(core),
+        engine.moving_size,
+        constants.tensor_fill,
+        constants.tile_padding,
+    )
+    rate = np.where(sparse, rates.sparse, rates.dense) * constants.tensor_efficiency
+    return np.asarray(c["num_gemms"] * padded / rate)
+
+
+def _stream_bytes(
+    c: Mapping[str, NDArray[np.float64]], weight_bytes: NDArray[np.float64], widths: Widths, core: LogicalCore
+) -> NDArray[np.float64]:
+    moved = matmul.gemm_hbm_bytes(
+        c["rows"],
+        c["contraction"],
+        c["columns"],
+        widths.input_bytes,
+        weight_bytes,
+        widths.output_bytes,
+        core.sbuf_bytes,
+    )
+    return np.asarray(c["num_gemms"] * moved)
 
 
 def tile_cores(core: LogicalCore) -> int:

@@ -156,8 +156,7 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
     step_time = step.pipeline_time + time["dp_exposed"] + time["optimizer"] + time["fixed"]
     memory = _memory(resolved, stages, work, shares, adam)
     hbm_bytes = (compute.hbm_bytes * step.counts).sum(axis=0) * plan.num_microbatches + update_bytes
-    executed = (compute.executed_flop * stages.totals).sum(axis=0) * plan.num_microbatches
-    executed = executed * plan.num_ranks / plan.pp
+    executed = _executed_flop(resolved, stages, compute)
     forward = forward_flop(model, plan.global_batch_size, plan.sequence_length)
     peak = mfu_flop_rate(resolved) * step_time
     rate = plan.global_batch_size * plan.sequence_length / step_time
@@ -184,6 +183,13 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
         operator_count=plan.num_microbatches * step.counts[compute.block_of_operator],
         network=network,
     )
+
+
+def _executed_flop(resolved: Resolved, stages: StageTable, compute: TrainingCompute) -> Numeric:
+    """FLOP of all ranks in a step, recomputed ones included."""
+    plan = resolved.plan
+    per_pipeline = (compute.executed_flop * stages.totals).sum(axis=0) * plan.num_microbatches
+    return np.asarray(per_pipeline * plan.num_ranks / plan.pp)
 
 
 def _pipeline(
