@@ -1,0 +1,1 @@
+"""Facts as frozen values: machines, models, number formats, profiles, plans and scenarios."""

@@ -1,0 +1,1 @@
+"""The dashboard: what it shows and how it looks; only this package imports streamlit, plotly and pandas."""
