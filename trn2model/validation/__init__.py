@@ -1,0 +1,1 @@
+"""Prediction against measurement: published rows, fitted profiles and their errors."""
