@@ -1,4 +1,4 @@
-"""Serving: prefill and decode of a static-graph engine, throughput with prefill stalls, what fits."""
+"""Serving: prefill and decode of a static-graph engine, full replicas in steady state, what fits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from trn2model.estimate.kv_cache import kv_bytes_per_token, kv_replication
 from trn2model.estimate.layer import RankWork
 from trn2model.estimate.network import Network, plan_network
 from trn2model.estimate.result import Cost, MemoryUse, Violation, to_json
+from trn2model.estimate.serving_draft import draft_resolved, with_draft
 from trn2model.estimate.serving_memory import serving_memory
 from trn2model.estimate.serving_pass import Pass, decode_work, prefill_work, scaled, serving_pass
+from trn2model.estimate.serving_state import kv_transfer, serving_notes, steady_state
 from trn2model.estimate.summary import assumptions, num_chips, rent, scalar
 from trn2model.formulas import Numeric, speculation
 from trn2model.specs.numerics import dtype
@@ -26,8 +28,9 @@ from trn2model.specs.resolve import Resolved
 class ServingEstimate:
     """Latency and throughput of one scenario; names are the JSON names, SI units, arrays for plan arrays.
 
-    `ttft` is of one prompt that finds its replica free; `tpot` is of a decode step without prefill stalls;
-    `output_tokens_per_s` counts the stalls.
+    `ttft` is of one prompt that finds its replica free, with the transfer of its cache where replicas prefill apart;
+    `tpot` is per token without prefill stalls, `tpot_with_stalls` on a full replica; `output_tokens_per_s` and
+    `request_latency` are of full replicas too.
     """
 
     resolved: Resolved
@@ -42,6 +45,7 @@ class ServingEstimate:
     kv_replication: Numeric
     tokens_per_step: Numeric
     request_latency: Numeric
+    kv_transfer_time: Numeric
     time: Mapping[str, Mapping[str, Numeric]]
     ttft_range: tuple[Numeric, Numeric]
     tpot_range: tuple[Numeric, Numeric]
@@ -102,43 +106,44 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
     Notes
     -----
     A decode step costs the compiled batch, whatever the concurrency; the context of a step is the mean over the
-    output.
+    output. With expert parallelism each ep rank prefills a prompt of its own in the same pass.
     """
     resolved = _aligned(resolved)
-    plan, requests = resolved.plan, resolved.requests
+    requests = resolved.requests
     network = plan_network(resolved)
     prefill, work = prefill_pass(resolved, network)
-    decode = decode_pass(resolved, network, requests.input_tokens + requests.output_tokens / 2.0)
+    decode = decode_pass(resolved, network, decode_context(resolved))
     gained = speculation.expected_tokens(requests.draft_tokens, requests.acceptance)
     tpot = decode.time / gained
-    stalled = tpot + requests.concurrency * prefill.time / requests.output_tokens
-    rate = plan.dp * requests.concurrency / stalled
-    memory = serving_memory(resolved, work, requests.compiled_batch * (1.0 + requests.draft_tokens))
-    first = resolved.model.layer_kinds[0].attention
-    constants = resolved.profile
+    transfer = kv_transfer(resolved, network)
+    steady = steady_state(resolved, prefill.time, tpot, transfer)
+    memory = serving_memory(resolved, work)
+    ttft = prefill.time + transfer
+    moved = {"kv_transfer": transfer} if resolved.scenario.prefill_replicas else {}
     return ServingEstimate(
         resolved=resolved,
         feasible=scalar(memory.use.used_bytes <= memory.use.capacity_bytes),
-        ttft=scalar(prefill.time),
+        ttft=scalar(ttft),
         tpot=scalar(tpot),
-        tpot_with_stalls=scalar(stalled),
-        output_tokens_per_s=scalar(rate),
-        output_tokens_per_s_per_chip=scalar(rate / num_chips(resolved)),
+        tpot_with_stalls=scalar(steady.token_time),
+        output_tokens_per_s=scalar(steady.token_rate),
+        output_tokens_per_s_per_chip=scalar(steady.token_rate / num_chips(resolved)),
         max_concurrency=memory.max_concurrency,
         kv_bytes_per_token=scalar(kv_bytes_per_token(resolved.model, dtype(resolved.kv_dtype).storage_bytes)),
-        kv_replication=scalar(kv_replication(first, plan.tp)),
+        kv_replication=scalar(kv_replication(resolved.model.layer_kinds[0].attention, resolved.plan.tp)),
         tokens_per_step=scalar(gained),
-        request_latency=scalar(prefill.time + requests.output_tokens * stalled),
+        request_latency=scalar(steady.latency),
+        kv_transfer_time=scalar(transfer),
         time={
-            "prefill": {name: scalar(part) for name, part in prefill.parts.items()},
+            "prefill": {name: scalar(part) for name, part in {**prefill.parts, **moved}.items()},
             "decode": {name: scalar(part) for name, part in decode.parts.items()},
         },
-        ttft_range=tuple(scalar(f * prefill.time) for f in constants.spread("prefill")),
-        tpot_range=tuple(scalar(f * tpot) for f in constants.spread("decode")),
+        ttft_range=tuple(scalar(f * ttft) for f in resolved.profile.spread("prefill")),
+        tpot_range=tuple(scalar(f * tpot) for f in resolved.profile.spread("decode")),
         memory=memory.use,
         hbm_bandwidth_utilization=scalar(decode.hbm_bytes / (decode.time * resolved.core.hbm_bandwidth)),
-        cost=rent(resolved, rate),
-        assumptions=assumptions(resolved),
+        cost=rent(resolved, steady.token_rate),
+        assumptions=(*serving_notes(resolved), *assumptions(resolved)),
         prefill=prefill,
         decode=decode,
         network=network,
@@ -167,7 +172,13 @@ def prefill_pass(resolved: Resolved, network: Network) -> tuple[Pass, RankWork]:
     cached = requests.input_tokens - requests.prefill_tokens
     context = cached + (bucket + chunk) / 2.0
     work = prefill_work(resolved, chunk, context)
-    return scaled(serving_pass(resolved, work, network, np.ones(resolved.plan.shape)), chunks), work
+    prompts = np.ones(resolved.plan.shape)
+    whole = scaled(serving_pass(resolved, work, network, prompts), chunks)
+    if resolved.draft is None:
+        return whole, work
+    small = draft_resolved(resolved, resolved.draft)
+    guessing = serving_pass(small, prefill_work(small, chunk, context), plan_network(small), prompts)
+    return with_draft(whole, scaled(guessing, chunks)), work
 
 
 def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric) -> Pass:
@@ -193,16 +204,35 @@ def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric) -
     step = serving_pass(resolved, work, network, work.tokens)
     if resolved.draft is None:
         return step
-    small = replace(resolved, model=resolved.draft, plan=replace(resolved.plan, pp=np.ones(resolved.plan.shape)))
+    small = draft_resolved(resolved, resolved.draft)
     guess = decode_work(small, requests.compiled_batch, 1.0, context_tokens)
-    drafts = scaled(serving_pass(small, guess, replace(network, resolved=small), guess.tokens), requests.draft_tokens)
-    fused = drafts.time - drafts.parts["fixed"]
-    return replace(
-        step,
-        time=step.time + fused,
-        parts={**step.parts, "draft": fused},
-        hbm_bytes=step.hbm_bytes + drafts.hbm_bytes,
-    )
+    drafts = serving_pass(small, guess, plan_network(small), guess.tokens)
+    return with_draft(step, scaled(drafts, requests.draft_tokens))
+
+
+def decode_context(resolved: Resolved) -> Numeric:
+    r"""Tokens of the cache that a decode step reads, in the mean over the output.
+
+    .. math:: i + \tfrac{o}{2} + p \, \tfrac{o}{2}
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario resolved for serving.
+
+    Returns
+    -------
+    Numeric
+        The live context, and the share :math:`p` of what the compiled graph holds beyond it. [token]
+
+    Notes
+    -----
+    A static graph is compiled for the longest context, here the prompt with all its output.
+    """
+    requests = resolved.requests
+    whole = requests.input_tokens + requests.output_tokens
+    live = requests.input_tokens + requests.output_tokens / 2.0
+    return live + resolved.profile.constants.kv_padding * (whole - live)
 
 
 def _aligned(resolved: Resolved) -> Resolved:

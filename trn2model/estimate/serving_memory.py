@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trn2model.estimate.kv_cache import kv_elements_per_token, kv_replication, windowed_tokens
 from trn2model.estimate.layer import RankWork
 from trn2model.estimate.model_states import parameter_shares
 from trn2model.estimate.result import MemoryUse
+from trn2model.estimate.serving_draft import draft_kv_bytes, draft_weight_bytes
 from trn2model.estimate.stages import stage_table
 from trn2model.estimate.summary import reserve_bytes, scalar
 from trn2model.estimate.training_memory import saved_bytes
 from trn2model.formulas import Numeric
-from trn2model.specs.model import ModelSpec
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved
 
@@ -27,10 +27,10 @@ class ServingMemory(NamedTuple):
     max_concurrency: Numeric
 
 
-def serving_memory(resolved: Resolved, prefill: RankWork, head_tokens: Numeric) -> ServingMemory:
+def serving_memory(resolved: Resolved, prefill: RankWork) -> ServingMemory:
     r"""HBM of one rank and the largest concurrency that fits.
 
-    .. math:: n_{max} = ep \left\lfloor \frac{C - W - A - R}{K} \right\rfloor
+    .. math:: n_{max} = ep \left\lfloor \frac{C - W - A - R}{K + L} \right\rfloor
 
     Parameters
     ----------
@@ -38,58 +38,69 @@ def serving_memory(resolved: Resolved, prefill: RankWork, head_tokens: Numeric) 
         The scenario with all names looked up.
     prefill : RankWork
         The prefill pass, whose transient activations set the working space.
-    head_tokens : Numeric
-        Tokens whose logits are held at once. [token]
 
     Returns
     -------
     ServingMemory
-        Parts sum to what is used; a negative room means that not even the weights fit: 0 requests.
+        Parts sum to what is used. Each sequence adds its cache and its logits; where not even the weights fit,
+        no request does.
     """
     plan, requests, model = resolved.plan, resolved.requests, resolved.model
     stages = stage_table(model, plan.pp, np.ones(plan.shape))
     weights = np.sum([share.weight_bytes for share in parameter_shares(resolved, stages)], axis=0)
-    if resolved.draft is not None:
-        weights = weights + _draft_weights(resolved, resolved.draft)
     context = requests.input_tokens + requests.output_tokens
-    per_sequence = (stages.counts * _kv_per_block(resolved, context)).sum(axis=1)
-    local = np.ceil(requests.compiled_batch / plan.ep)
+    per_sequence = kv_rank_bytes(resolved, context)
+    if resolved.draft is not None:
+        weights = weights + draft_weight_bytes(resolved, resolved.draft)
+        per_sequence = per_sequence + draft_kv_bytes(resolved, resolved.draft, context)
     shape = weights.shape
-    widest = np.max(
-        [np.broadcast_to(saved_bytes(k, model, prefill, "selective"), plan.shape) for k in model.layer_kinds], axis=0
-    )
-    logits = stages.counts[:, -1] * head_tokens * model.vocab_size / plan.tp * prefill.element_bytes
+    logits = (1.0 + requests.draft_tokens) * model.vocab_size / plan.tp * prefill.element_bytes * stages.counts[:, -1]
+    local = np.ceil(requests.compiled_batch / plan.ep)
     parts = {
         "weights": weights,
         "kv_cache": per_sequence * local,
-        "activations": np.broadcast_to(widest, shape),
-        "logits": logits,
+        "activations": np.broadcast_to(_widest_layer(resolved, prefill), shape),
+        "logits": logits * local,
         "buffers": np.broadcast_to(2.0 * prefill.tokens * model.hidden_size * prefill.element_bytes, shape),
         "reserve": np.full(shape, reserve_bytes(resolved)),
     }
     used = np.sum(list(parts.values()), axis=0)
     fullest = used.argmax(axis=0)[None]
     taken = {name: scalar(np.take_along_axis(part, fullest, axis=0)[0]) for name, part in parts.items()}
-    room = resolved.core.hbm_bytes - (used - parts["kv_cache"])
-    fitting = np.floor(np.maximum(room, 0.0) / np.maximum(per_sequence, 1.0)).min(axis=0) * plan.ep
+    room = resolved.core.hbm_bytes - (used - parts["kv_cache"] - parts["logits"])
+    fitting = np.floor(np.maximum(room, 0.0) / np.maximum(per_sequence + logits, 1.0)).min(axis=0) * plan.ep
     total = scalar(np.take_along_axis(used, fullest, axis=0)[0])
     return ServingMemory(MemoryUse(resolved.core.hbm_bytes, total, taken), scalar(fitting))
 
 
-def _kv_per_block(resolved: Resolved, context: Numeric) -> Numeric:
+def kv_rank_bytes(resolved: Resolved, tokens: Numeric) -> NDArray[np.float64]:
+    """Cache of one sequence on a rank of each distinct stage.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up.
+    tokens : Numeric
+        Length of the sequence. [token]
+
+    Returns
+    -------
+    NDArray, shape (stages, ...)
+        Bytes, replicated heads included. [B]
+    """
     plan, model = resolved.plan, resolved.model
+    stages = stage_table(model, plan.pp, np.ones(plan.shape))
     width = dtype(resolved.kv_dtype).storage_bytes
     cached = np.zeros((len(model.layer_kinds) + 2, *plan.shape))
     for index, layer in enumerate(model.layer_kinds):
         spec = layer.attention
-        tokens = windowed_tokens(context, spec)
         share = kv_replication(spec, plan.tp) / plan.tp / plan.cp
-        cached[index] = kv_elements_per_token(spec) * width * tokens * share
-    return cached
+        cached[index] = kv_elements_per_token(spec) * width * windowed_tokens(tokens, spec) * share
+    return np.asarray((stages.counts * cached).sum(axis=1))
 
 
-def _draft_weights(resolved: Resolved, draft_model: ModelSpec) -> Numeric:
-    """The draft model is sharded like the large one and held whole on every stage."""
-    draft = replace(resolved, model=draft_model)
-    stages = stage_table(draft.model, np.ones(resolved.plan.shape), np.ones(resolved.plan.shape))
-    return np.asarray(np.sum([share.weight_bytes for share in parameter_shares(draft, stages)], axis=0))
+def _widest_layer(resolved: Resolved, prefill: RankWork) -> NDArray[np.float64]:
+    """Transient activations of a prefill pass: those of the layer that makes most."""
+    model = resolved.model
+    layers = [saved_bytes(kind, model, prefill, "selective") for kind in model.layer_kinds]
+    return np.asarray(np.max([np.broadcast_to(layer, resolved.plan.shape) for layer in layers], axis=0))

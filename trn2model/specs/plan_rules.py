@@ -142,13 +142,6 @@ def _heads(row: Row, limits: PlanLimits) -> Complaint:
     return "tp", allowed, "choose one of these for tp"
 
 
-def _draft_heads(row: Row, limits: PlanLimits) -> Complaint:
-    allowed = (
-        f"a divisor of the {limits.draft_heads} attention heads of the draft model ({_divisors(limits.draft_heads)})"
-    )
-    return "tp", allowed, "lower tp or choose another draft_model"
-
-
 def _stages(row: Row, limits: PlanLimits) -> Complaint:
     allowed = f"pp x interleave up to the {limits.num_layers} layers of {limits.model_name}"
     return "pp", allowed, f"lower pp or interleave (now {row['pp']} x {row['interleave']})"
@@ -223,7 +216,6 @@ def _context(row: Row) -> Complaint:
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule("tp_heads", BOTH, lambda plan, limits: _indivisible(limits.num_heads, plan.tp), _heads),
-    Rule("tp_draft_heads", SERVE, lambda plan, limits: _indivisible(limits.draft_heads, plan.tp), _draft_heads),
     Rule("pp_layers", TRAIN, lambda plan, limits: plan.pp * plan.interleave > limits.num_layers, _stages),
     Rule("pp_layers", SERVE, lambda plan, limits: plan.pp > limits.num_layers, _serving_stages),
     Rule("ep_experts", BOTH, lambda plan, limits: _indivisible(limits.num_experts, plan.ep), _experts),

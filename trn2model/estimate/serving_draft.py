@@ -1,0 +1,110 @@
+"""The draft model of speculative decoding: where it runs, what it adds to a pass, what it keeps in HBM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from trn2model.estimate.kv_cache import kv_bytes
+from trn2model.estimate.model_states import parameter_shares
+from trn2model.estimate.serving_pass import Pass
+from trn2model.estimate.stages import stage_table
+from trn2model.formulas import Numeric
+from trn2model.specs.model import ModelSpec
+from trn2model.specs.numerics import dtype
+from trn2model.specs.resolve import Resolved
+
+EAGLE: Final = "eagle"
+
+
+def draft_resolved(resolved: Resolved, draft: ModelSpec) -> Resolved:
+    """Scenario as the draft model sees it: the same ranks in one stage, as many of them as divide its heads.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario of the large model.
+    draft : ModelSpec
+        The draft model.
+
+    Returns
+    -------
+    Resolved
+        With the draft in the model's place; a dense draft of a mixture-of-experts model has no expert axis.
+    """
+    plan = resolved.plan
+    shared = np.gcd(plan.tp.astype(np.int64), resolved.limits.draft_heads).astype(np.float64)
+    ones = np.ones(plan.shape)
+    return replace(resolved, model=draft, plan=replace(plan, tp=shared, pp=ones, dp=plan.dp * plan.pp))
+
+
+def with_draft(verified: Pass, drafts: Pass) -> Pass:
+    """Pass of the large model with that of its draft in the same graph, so that the host pays once.
+
+    Parameters
+    ----------
+    verified : Pass
+        The large model.
+    drafts : Pass
+        All passes of the draft model.
+
+    Returns
+    -------
+    Pass
+        With a part "draft".
+    """
+    fused = drafts.time - drafts.parts["fixed"]
+    return replace(
+        verified,
+        time=verified.time + fused,
+        parts={**verified.parts, "draft": fused},
+        hbm_bytes=verified.hbm_bytes + drafts.hbm_bytes,
+    )
+
+
+def draft_weight_bytes(resolved: Resolved, draft: ModelSpec) -> Numeric:
+    """Weights of the draft on every stage; an EAGLE draft uses the embedding and the head of the large model.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario of the large model.
+    draft : ModelSpec
+        The draft model.
+
+    Returns
+    -------
+    Numeric
+        Of one rank. [B]
+    """
+    small = draft_resolved(resolved, draft)
+    ones = np.ones(resolved.plan.shape)
+    stages = stage_table(draft, ones, ones)
+    if resolved.scenario.draft_model == EAGLE:
+        layers = stages.counts.copy()
+        layers[:, -2:] = 0.0
+        stages = replace(stages, counts=layers)
+    return np.asarray(np.sum([share.weight_bytes for share in parameter_shares(small, stages)], axis=0))
+
+
+def draft_kv_bytes(resolved: Resolved, draft: ModelSpec, tokens: Numeric) -> Numeric:
+    """Cache of the draft for one sequence.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario of the large model.
+    draft : ModelSpec
+        The draft model.
+    tokens : Numeric
+        Length of the sequence. [token]
+
+    Returns
+    -------
+    Numeric
+        Of one rank. [B]
+    """
+    small = draft_resolved(resolved, draft)
+    return kv_bytes(draft, tokens, dtype(resolved.kv_dtype).storage_bytes, small.plan.tp) / resolved.plan.cp

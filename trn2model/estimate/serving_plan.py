@@ -1,0 +1,235 @@
+"""Serving plans: throughput against interactivity over concurrency, and the point that meets latency limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.estimate.result import Violation, to_json
+from trn2model.estimate.serving import ServingEstimate, estimate_serving
+from trn2model.specs.fields import AUTO
+from trn2model.specs.resolve import resolve
+from trn2model.specs.scenario import ROWS, Scenario
+
+#: Every concurrency up to here is tried; beyond, steps of about 2 %.
+_EACH: Final = 256
+_COARSE: Final = 320
+_MOST: Final = int(ROWS["concurrency"].maximum)
+_MILLISECONDS: Final = 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSweep:
+    """Estimates over one swept field: `values` and the arrays of `estimate` have the same shape."""
+
+    field: str
+    values: NDArray[np.int64]
+    estimate: ServingEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """Largest throughput within memory and latency limits, per replica and in all.
+
+    `concurrency` 0 means that not even one request meets them. `limited_by` is memory, tpot, ttft or range (the
+    largest concurrency there is); `message` says it in a sentence.
+    """
+
+    concurrency: int
+    ttft: float
+    tpot: float
+    tpot_with_stalls: float
+    output_tokens_per_s: float
+    output_tokens_per_s_per_chip: float
+    max_concurrency: int
+    limited_by: str
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Point as JSON values.
+
+        Returns
+        -------
+        dict
+            Field name to value.
+        """
+        return dict(to_json(self))
+
+
+def concurrency_sweep(scenario: Scenario, concurrencies: NDArray[np.int64] | None = None) -> ServingSweep:
+    """Estimates over concurrency, each with a graph compiled for it.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        A single plan; its own concurrency and compiled batch give way.
+    concurrencies : NDArray of int, optional
+        Requests per replica; powers of two up to what fits, and that itself, if left out. [1]
+
+    Returns
+    -------
+    ServingSweep
+        One batched estimate.
+    """
+    if concurrencies is None:
+        most = largest_concurrency(scenario)
+        powers = 2 ** np.arange(int(np.log2(max(most, 1))) + 2)
+        concurrencies = np.union1d(powers[powers <= max(2 * most, 1)], [max(most, 1)])
+    return _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", concurrencies)
+
+
+def context_sweep(scenario: Scenario, tokens: NDArray[np.int64]) -> ServingSweep:
+    """Estimates over the prompt's length, each in the bucket that holds it.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        A single plan; its own prompt length and bucket give way.
+    tokens : NDArray of int
+        Prompt lengths. [token]
+
+    Returns
+    -------
+    ServingSweep
+        One batched estimate.
+    """
+    return _sweep(replace(scenario, context_bucket=AUTO), "input_tokens", tokens)
+
+
+def largest_concurrency(scenario: Scenario) -> int:
+    """Requests per replica that fit into HBM beside the weights.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        A single plan.
+
+    Returns
+    -------
+    int
+        0 where not even the weights fit; at most what the field allows.
+    """
+    one = replace(scenario, concurrency=1, compiled_batch=AUTO)
+    return min(int(estimate_serving(resolve(one, "serve")).max_concurrency), _MOST)
+
+
+def operating_point(scenario: Scenario, max_ttft: float | None = None, max_tpot: float | None = None) -> OperatingPoint:
+    """Concurrency with the largest throughput among those that fit and meet the limits.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        A single plan; its own concurrency and compiled batch give way.
+    max_ttft : float, optional
+        Longest time to first token of a prompt that finds its replica free. [s]
+    max_tpot : float, optional
+        Longest mean time per output token, prefill stalls of full replicas included. [s]
+
+    Returns
+    -------
+    OperatingPoint
+        The point, and which limit holds it there.
+    """
+    most = largest_concurrency(scenario)
+    tried = _candidates(max(most, 1))
+    estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
+    ttft, tpot = (np.asarray(getattr(estimate, name)) for name in ("ttft", "tpot_with_stalls"))
+    late = ttft > (np.inf if max_ttft is None else max_ttft)
+    slow = tpot > (np.inf if max_tpot is None else max_tpot)
+    allowed = ~late & ~slow & (tried <= most)
+    if not allowed.any():
+        return _no_point(estimate, most, max_ttft if late[0] else None, max_tpot)
+    rate = np.where(allowed, estimate.output_tokens_per_s, -1.0)
+    best = int(np.argmax(rate))
+    beyond = np.flatnonzero(slow & (tried > tried[best]))
+    limited, message = _why(int(tried[best]), float(tpot[best]), most, max_tpot)
+    if len(beyond) and max_tpot is not None:
+        limited = "tpot"
+        message = (
+            f"{tried[best]:,} requests per replica: {tried[beyond[0]]:,} would take {_ms(tpot[beyond[0]])} per token, "
+            f"more than the limit of {_ms(max_tpot)}; memory would hold {most:,}"
+        )
+    return _point(estimate, best, int(tried[best]), most, limited, message)
+
+
+def latency_violations(
+    estimate: ServingEstimate, max_ttft: float | None, max_tpot: float | None
+) -> tuple[Violation, ...]:
+    """Latency limits that a single plan breaks; memory has violations of its own.
+
+    Parameters
+    ----------
+    estimate : ServingEstimate
+        A single plan.
+    max_ttft : float or None
+        Longest time to first token. [s]
+    max_tpot : float or None
+        Longest mean time per output token, prefill stalls included. [s]
+
+    Returns
+    -------
+    tuple of Violation
+        At most one per limit.
+    """
+    found = []
+    if max_ttft is not None and estimate.ttft > max_ttft:
+        remedy = "raise tp or cp, shorten the prompt or its bucket, or use fp8"
+        found.append(Violation("time to first token", float(estimate.ttft), max_ttft, "s", remedy))
+    if max_tpot is not None and estimate.tpot_with_stalls > max_tpot:
+        remedy = "lower the concurrency, raise tp, or set replicas apart for prefill"
+        found.append(Violation("time per output token", float(estimate.tpot_with_stalls), max_tpot, "s", remedy))
+    return tuple(found)
+
+
+def _sweep(scenario: Scenario, field: str, values: NDArray[np.int64]) -> ServingSweep:
+    swept: dict[str, Any] = {field: np.asarray(values, dtype=np.int64)}
+    return ServingSweep(field, swept[field], estimate_serving(resolve(replace(scenario, **swept), "serve")))
+
+
+def _candidates(most: int) -> NDArray[np.int64]:
+    each = np.arange(1, min(most, _EACH) + 1)
+    beyond = np.rint(np.geomspace(_EACH, most, _COARSE)) if most > _EACH else np.empty(0)
+    return np.union1d(each, beyond).astype(np.int64)
+
+
+def _no_point(estimate: ServingEstimate, most: int, max_ttft: float | None, max_tpot: float | None) -> OperatingPoint:
+    if most < 1:
+        limited, message = "memory", "not even one request fits into HBM beside the weights"
+    elif max_ttft is not None:
+        limited = "ttft"
+        message = f"a prompt takes {_ms(np.ravel(estimate.ttft)[0])} to its first token, limit {_ms(max_ttft)}"
+    else:
+        tpot = np.ravel(estimate.tpot_with_stalls)[0]
+        limited, message = "tpot", f"even one request takes {_ms(tpot)} per token, limit {_ms(max_tpot or 0.0)}"
+    return _point(estimate, 0, 0, most, limited, message)
+
+
+def _why(concurrency: int, tpot: float, most: int, max_tpot: float | None) -> tuple[str, str]:
+    limit = "" if max_tpot is None else f", limit {_ms(max_tpot)}"
+    if concurrency == most < _MOST:
+        return "memory", f"{concurrency:,} requests per replica: HBM holds no more; {_ms(tpot)} per token{limit}"
+    return "range", f"{concurrency:,} requests per replica: more bring no throughput; {_ms(tpot)} per token{limit}"
+
+
+def _point(
+    estimate: ServingEstimate, row: int, concurrency: int, most: int, limited: str, message: str
+) -> OperatingPoint:
+    one = 0.0 if concurrency == 0 else 1.0
+    return OperatingPoint(
+        concurrency=concurrency,
+        ttft=float(np.ravel(estimate.ttft)[row]),
+        tpot=float(np.ravel(estimate.tpot)[row]),
+        tpot_with_stalls=float(np.ravel(estimate.tpot_with_stalls)[row]),
+        output_tokens_per_s=one * float(np.ravel(estimate.output_tokens_per_s)[row]),
+        output_tokens_per_s_per_chip=one * float(np.ravel(estimate.output_tokens_per_s_per_chip)[row]),
+        max_concurrency=most,
+        limited_by=limited,
+        message=message,
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{_MILLISECONDS * seconds:,.4g} ms"

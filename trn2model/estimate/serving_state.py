@@ -1,0 +1,128 @@
+"""Full replicas in steady state: throughput with prefill stalls, or with phases on replicas of their own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trn2model.estimate.network import Network
+from trn2model.estimate.parameters import kv_heads_per_rank
+from trn2model.estimate.serving_memory import kv_rank_bytes
+from trn2model.formulas import Numeric, serving
+from trn2model.specs.numerics import dtype
+from trn2model.specs.resolve import Resolved
+
+
+class SteadyState(NamedTuple):
+    """Time per output token as a user sees it, tokens per second of all replicas, and a request from end to end."""
+
+    token_time: Numeric
+    token_rate: Numeric
+    latency: Numeric
+
+
+def steady_state(resolved: Resolved, prefill_time: Numeric, token_time: Numeric, transfer_time: Numeric) -> SteadyState:
+    """What full replicas reach: each slot takes the next request when one ends.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario resolved for serving.
+    prefill_time : Numeric
+        One prefill pass. [s]
+    token_time : Numeric
+        Time per output token without stalls. [s]
+    transfer_time : Numeric
+        Transfer of the cache of one prompt; 0 where a replica does both phases. [s]
+
+    Returns
+    -------
+    SteadyState
+        Where prefill runs apart, decode is never stalled and the slower phase sets the rate.
+    """
+    plan, requests = resolved.plan, resolved.requests
+    output, concurrency = requests.output_tokens, requests.concurrency
+    apart = float(resolved.scenario.prefill_replicas)
+    if apart:
+        rate = serving.separate_request_rate(
+            prefill_time, token_time, output, concurrency, plan.ep, apart, plan.dp - apart
+        )
+        latency = prefill_time + transfer_time + (output - 1.0) * token_time
+        return SteadyState(token_time, rate * output, latency)
+    cycle = serving.request_cycle_time(prefill_time, token_time, output, concurrency, plan.ep)
+    stalled = serving.stalled_token_time(cycle, prefill_time, token_time, output)
+    return SteadyState(stalled, plan.dp * concurrency * output / cycle, cycle)
+
+
+def kv_transfer(resolved: Resolved, network: Network) -> Numeric:
+    """Transfer of the cache of one prompt from a prefill replica to a decode replica, over the links between them.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario resolved for serving.
+    network : Network
+        Where replicas sit: neighbours inside an instance use its links, others EFA.
+
+    Returns
+    -------
+    Numeric
+        0 where a replica does both phases. [s]
+
+    Notes
+    -----
+    Each rank sends its share to the rank of the same place in the other replica.
+    """
+    if not resolved.scenario.prefill_replicas:
+        return np.zeros(resolved.plan.shape)
+    payload = kv_rank_bytes(resolved, resolved.requests.input_tokens).max(axis=0)
+    return np.asarray(network.cost(("dp",), "permute", payload).time)
+
+
+def serving_notes(resolved: Resolved) -> tuple[str, ...]:
+    """What the serving estimate of a scenario takes for granted.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario resolved for serving.
+
+    Returns
+    -------
+    tuple of str
+        One sentence each.
+    """
+    requests, model = resolved.requests, resolved.model
+    notes = []
+    if np.any(requests.context_bucket > requests.prefill_tokens):
+        least, most = requests.context_bucket.min(), requests.context_bucket.max()
+        bucket = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
+        notes.append(f"prefill computes its whole context bucket of {bucket} tokens")
+    if np.any(requests.compiled_batch > requests.concurrency):
+        notes.append("a decode step costs the compiled batch, not the requests that run")
+    notes += _head_notes(resolved)
+    if dtype(resolved.weight_dtype).storage_bytes < dtype(resolved.scenario.precision).storage_bytes:
+        notes.append(
+            f"weights stored as {resolved.weight_dtype} are widened to {resolved.scenario.precision} on their way "
+            "from HBM at no cost"
+        )
+    if np.any(resolved.plan.pp > 1):
+        notes.append("a token passes the pipeline stages one after another; the stages do not overlap")
+    if resolved.scenario.prefill_replicas:
+        notes.append("prefill and decode replicas are full; the cache of a prompt moves while others run")
+    if model.layer_kinds[0].attention.latent is not None:
+        notes.append("the latent cache of MLA is held by every tensor-parallel rank")
+    return tuple(notes)
+
+
+def _head_notes(resolved: Resolved) -> list[str]:
+    spec, tp = resolved.model.layer_kinds[0].attention, np.max(resolved.plan.tp)
+    if spec.latent is not None or tp * kv_heads_per_rank(spec, tp) <= spec.num_kv_heads:
+        return []
+    if tp % spec.num_kv_heads == 0:
+        return [f"each of the {spec.num_kv_heads} key/value heads is cached on {tp / spec.num_kv_heads:.0f} ranks"]
+    return [
+        f"tp {tp:.0f} does not divide the {spec.num_kv_heads} key/value heads: every query head gets its own "
+        f"({spec.num_heads} are cached)"
+    ]

@@ -1,0 +1,143 @@
+"""Steady state of continuous batching in closed form: prefill stalls, throughput, and phases on replicas of their own.
+
+========  ==================  =====================================================
+symbol    argument            meaning
+========  ==================  =====================================================
+c         `concurrency`       requests that one replica answers at the same time
+P         `prefill_time`      one prefill pass; decode waits meanwhile
+t         `token_time`        one output token of every running request
+o         `output_tokens`     tokens per request; the first one comes from prefill
+p         `prefill_batch`     prompts of one prefill pass
+========  ==================  =====================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trn2model.formulas import Numeric
+
+
+def request_cycle_time(
+    prefill_time: Numeric,
+    token_time: Numeric,
+    output_tokens: Numeric,
+    concurrency: Numeric,
+    prefill_batch: Numeric,
+) -> Numeric:
+    r"""Time from the start of a request to its end on a full replica, in which every slot is used once.
+
+    .. math:: T = P \max\left(\frac{c}{p}, 1\right) + (o - 1)\,t
+
+    Parameters
+    ----------
+    prefill_time : Numeric, shape (...)
+        One prefill pass, :math:`P`. [s]
+    token_time : Numeric, shape (...)
+        Time per output token without stalls, :math:`t`. [s]
+    output_tokens : Numeric, shape (...)
+        Tokens per request, :math:`o` >= 1. [token]
+    concurrency : Numeric, shape (...)
+        Requests in flight, :math:`c` >= 1. [1]
+    prefill_batch : Numeric, shape (...)
+        Prompts per pass, :math:`p` >= 1. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Cycle. [s]
+
+    Notes
+    -----
+    Validity: equal requests, and always one waiting. By Little's law c / T requests finish per second.
+
+    References
+    ----------
+    .. [1] orca-2022
+    """
+    return prefill_time * np.maximum(concurrency / prefill_batch, 1.0) + (output_tokens - 1.0) * token_time
+
+
+def stalled_token_time(
+    cycle_time: Numeric, prefill_time: Numeric, token_time: Numeric, output_tokens: Numeric
+) -> Numeric:
+    r"""Mean time between two output tokens of a request when prefill of the others stalls its decode.
+
+    .. math:: t' = \frac{T - P}{o - 1}, \quad t' = t \text{ at } o = 1
+
+    Parameters
+    ----------
+    cycle_time : Numeric, shape (...)
+        Cycle of a full replica, :math:`T`. [s]
+    prefill_time : Numeric, shape (...)
+        Prefill of the request itself, :math:`P`. [s]
+    token_time : Numeric, shape (...)
+        Time per output token without stalls, :math:`t`. [s]
+    output_tokens : Numeric, shape (...)
+        Tokens per request, :math:`o` >= 1. [token]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Never below :math:`t`. [s]
+
+    Notes
+    -----
+    Validity: as `request_cycle_time`.
+
+    References
+    ----------
+    .. [1] orca-2022
+    """
+    following = np.maximum(output_tokens - 1.0, 1.0)
+    return np.where(np.asarray(output_tokens) > 1.0, (cycle_time - prefill_time) / following, token_time)
+
+
+def separate_request_rate(
+    prefill_time: Numeric,
+    token_time: Numeric,
+    output_tokens: Numeric,
+    concurrency: Numeric,
+    prefill_batch: Numeric,
+    prefill_replicas: Numeric,
+    decode_replicas: Numeric,
+) -> Numeric:
+    r"""Requests per second where some replicas only prefill and the others only decode: the slower side decides.
+
+    .. math:: \lambda = \min\left(\frac{n_p\,p}{P}, \frac{n_d\,c}{(o - 1)\,t}\right)
+
+    Parameters
+    ----------
+    prefill_time : Numeric, shape (...)
+        One prefill pass, :math:`P`. [s]
+    token_time : Numeric, shape (...)
+        Time per output token, :math:`t` > 0. [s]
+    output_tokens : Numeric, shape (...)
+        Tokens per request, :math:`o` >= 1. [token]
+    concurrency : Numeric, shape (...)
+        Requests in flight on a decode replica, :math:`c`. [1]
+    prefill_batch : Numeric, shape (...)
+        Prompts per pass, :math:`p`. [1]
+    prefill_replicas : Numeric, shape (...)
+        Replicas that prefill, :math:`n_p`. [1]
+    decode_replicas : Numeric, shape (...)
+        Replicas that decode, :math:`n_d`. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Requests per second. [1/s]
+
+    Notes
+    -----
+    Validity: equal requests, and always one waiting; a request of one token needs no decode.
+
+    References
+    ----------
+    .. [1] distserve-2024
+    """
+    prefill_rate = prefill_replicas * prefill_batch / prefill_time
+    following = np.asarray(output_tokens) - 1.0
+    decode_time = np.where(following > 0.0, following, 1.0) * token_time
+    decode_rate = np.where(following > 0.0, decode_replicas * concurrency / decode_time, np.inf)
+    return np.minimum(prefill_rate, decode_rate)
