@@ -9,8 +9,7 @@ from typing import Any, Final
 from trn2model.cli.arguments import add_scenario_arguments, scenario_from
 from trn2model.cli.command import Command, Outcome
 from trn2model.cli.text import columns, quantity_text, sections, share_text
-from trn2model.estimate.training import estimate_training
-from trn2model.specs.resolve import resolve
+from trn2model.estimate import estimate
 from trn2model.ui.format import bandwidth, capacity, count, duration, percent, significant, traffic
 from trn2model.ui.url_codec import encode, query_string
 
@@ -18,7 +17,7 @@ _AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 
 
 def _train(arguments: argparse.Namespace) -> Outcome:
-    document = estimate_training(resolve(scenario_from(arguments), "train")).to_dict()
+    document = estimate(scenario_from(arguments), "train").to_dict()
     return Outcome(document, lambda: training_text(document))
 
 
