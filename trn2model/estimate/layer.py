@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ class RankWork:
     `tokens` are the rows of its GEMMs; `shard_tokens` those of operators outside the tensor-parallel region
     (fewer under sequence parallelism); `query_tokens` and `context_tokens` are per sequence and whole, `cp` ranks
     share the pairs. `decode` reads the context from the KV cache and absorbs the MLA projections.
+    `expert_padding` 1 reads one expert for every routed token, however many tokens share an expert.
     """
 
     tokens: Numeric
@@ -41,6 +42,7 @@ class RankWork:
     flash: bool
     decode: bool
     query_block: float
+    expert_padding: float = 0.0
 
 
 def activation_bytes(precision: str) -> float:
@@ -344,9 +346,12 @@ def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
     gathered = work.tokens * work.ep
     rows = moe.tokens_per_expert(gathered, experts, float(spec.experts_per_token), work.moe_imbalance)
     local = experts / work.ep
-    touched = moe.distinct_experts(experts, float(spec.experts_per_token), gathered) / work.ep
+    distinct = moe.distinct_experts(experts, float(spec.experts_per_token), gathered)
+    routed_copies = np.minimum(experts, gathered * spec.experts_per_token)
+    touched = (distinct + work.expert_padding * (routed_copies - distinct)) / work.ep
     busy = np.minimum(local, touched)
-    operators += _feed_forward("expert_", rows * local / busy, hidden, spec.ffn_size / work.tp, busy, spec.gated, work)
+    expert = _feed_forward("expert_", rows * local / busy, hidden, spec.ffn_size / work.tp, busy, spec.gated, work)
+    operators += [replace(operator, gathered=work.decode and operator.weighted) for operator in expert]
     combined = elementwise.residual_vector_elements(work.tokens * spec.experts_per_token, hidden)
     operators.append(
         Operator(

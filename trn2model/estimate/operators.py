@@ -36,7 +36,8 @@ class Operator:
 
     `weighted` marks a GEMM whose stationary operand is trained (it has a weight-gradient and may be sparse).
     `attention_flop` runs at the attention efficiency. `elementwise_bytes` may be fused away, `stream_bytes` may
-    not, and `kv_bytes` are read at the KV efficiency.
+    not, and `kv_bytes` are read at the KV efficiency. `gathered` weights are picked by a router just before they are
+    read, at an efficiency of their own.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Operator:
     backward_flop_ratio: float = 2.0
     backward_vector_elements: Numeric = 0.0
     backward_scalar_elements: Numeric = 0.0
+    gathered: bool = False
 
 
 class Widths(NamedTuple):
@@ -169,7 +171,9 @@ def evaluate(
     tensor_time += c["attention_flop"] / (rates.attention * constants.attention_efficiency)
     vector_time = c["vector_elements"] / (core.vector_element_rate * constants.vector_efficiency)
     scalar_time = c["scalar_elements"] / (core.scalar_element_rate * constants.scalar_efficiency)
-    hbm_time = streamed / (core.hbm_bandwidth * constants.hbm_efficiency)
+    gathered = np.array([o.gathered for o in operators])[expand]
+    reach = np.where(gathered, constants.expert_read_efficiency, constants.hbm_efficiency)
+    hbm_time = streamed / (core.hbm_bandwidth * reach)
     hbm_time += c["kv_bytes"] / (core.hbm_bandwidth * constants.kv_read_efficiency)
     time = roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, constants.operator_time)
     gemm_flop = c["num_gemms"] * matmul.gemm_flop(c["rows"], c["contraction"], c["columns"])

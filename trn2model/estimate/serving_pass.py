@@ -204,6 +204,7 @@ def _work(
         flash=resolved.scenario.attention_kernel == "flash",
         decode=decode,
         query_block=float(resolved.system.chip.tensor_engine.moving_size),
+        expert_padding=resolved.profile.constants.expert_padding,
     )
 
 

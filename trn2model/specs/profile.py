@@ -27,6 +27,8 @@ class Constants:
     fusion_fraction: float  # share of elementwise operators' HBM traffic that stays in SBUF [1]
     kv_read_efficiency: float  # share of HBM bandwidth when decode reads the KV cache [1]
     kv_padding: float  # share of the compiled context beyond the live one that decode reads all the same [1]
+    expert_read_efficiency: float  # share of HBM bandwidth when decode reads the experts a router picked [1]
+    expert_padding: float  # share of the routed tokens beyond the distinct experts that read an expert again [1]
     operator_time: float  # fixed cost of one operator [s]
     step_time: float  # fixed host cost of one training step, prefill call or decode step [s]
     link_efficiency: float  # share of NeuronLink or NVLink bandwidth [1]
