@@ -110,6 +110,11 @@ def test_flash_traffic_is_counted_block_by_block(query, context, block):
     assert flash_hbm_bytes(query, context, heads, kv_heads, qk, v, width, block) == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_part_of_a_block_streams_the_keys_like_a_whole_one():
+    shares = [flash_hbm_bytes(q, 1e6, 0.0, 1.0, 1.0, 0.0, 1.0, 128.0) / (1e6 - q / 2) for q in (129.0, 256.0, 257.0)]
+    assert shares == pytest.approx([2, 2, 3], rel=1e-12)
+
+
 def test_one_block_reads_everything_once():
     once = 2.0 * 256 * (4096 * 32 + 4096 * 8)
     assert flash_hbm_bytes(4096.0, 4096.0, 32.0, 8.0, 128.0, 128.0, 2.0, 1e9) == once
@@ -118,4 +123,5 @@ def test_one_block_reads_everything_once():
 def test_decode_reads_the_context_or_the_window():
     context = np.array([100.0, 128.0, 5000.0])
     np.testing.assert_array_equal(decode_kv_bytes(context, 0.0, 10.0), context * 10)
+    np.testing.assert_array_equal(decode_kv_bytes(context, 1.0, 10.0), [10.0] * 3)
     np.testing.assert_array_equal(decode_kv_bytes(context, 128.0, 10.0), [1000.0, 1280.0, 1280.0])

@@ -47,6 +47,10 @@ def test_daly_is_the_best_interval(checkpoint):
     assert best * (1 - 2e-4) <= chosen <= best * (1 + 1e-9)
 
 
+def test_the_interval_scales_with_the_times():
+    assert optimal_checkpoint_interval(0.3 * 7.0, 7.0) == pytest.approx(7.0 * optimal_checkpoint_interval(0.3, 1.0))
+
+
 def test_daly_is_young_for_short_checkpoints_and_the_mtbf_for_long_ones():
     assert optimal_checkpoint_interval(1e-8, 1.0) == pytest.approx(young_checkpoint_interval(1e-8, 1.0), rel=1e-3)
     assert optimal_checkpoint_interval(2.0, 1.0) == optimal_checkpoint_interval(5.0, 1.0) == 1.0

@@ -70,7 +70,7 @@ def test_rows_up_to_the_lanes_cost_the_same():
 
 
 def test_idle_lanes_are_left_out_on_request():
-    assert elementwise.topk_vector_elements(10.0, 128.0, 8.0) == 10 * 128 * 2
+    assert elementwise.topk_vector_elements(11.0, 128.0, 8.0) == 11 * 128 * 2
 
 
 def test_router_is_a_softmax_and_a_selection():
@@ -89,6 +89,19 @@ def test_passes_of_the_norms(layer_norm, backward, passes):
 def test_passes_of_the_activations(gated, backward, vector, scalar):
     assert elementwise.activation_vector_elements(3.0, 5.0, gated, backward) == 15 * vector
     assert elementwise.activation_scalar_elements(3.0, 5.0, gated, backward) == 15 * scalar
+
+
+def test_activations_are_gated_and_forward_unless_told():
+    assert elementwise.activation_vector_elements(3.0, 5.0) == elementwise.activation_vector_elements(
+        3.0, 5.0, 1.0, 0.0
+    )
+    assert elementwise.activation_scalar_elements(3.0, 5.0) == elementwise.activation_scalar_elements(
+        3.0, 5.0, 1.0, 0.0
+    )
+
+
+def test_one_pass_of_sums_and_exponentials():
+    assert elementwise.residual_vector_elements(3.0, 5.0) == elementwise.softmax_scalar_elements(3.0, 5.0) == 15.0
 
 
 def test_rotary_turns_each_element_with_two_products_and_a_sum():
@@ -112,3 +125,9 @@ def test_the_optimizer_waits_for_hbm():
     )
     assert ENGINES[bound_engine(*times)] == "hbm"
     assert operator_time(*times, 0.0) == pytest.approx(28e9 / HBM_BANDWIDTH)
+
+
+def test_an_adamw_update_spelled_out():
+    """Vector: two for m, one each for v, denominator, step, weight. Scalar: square, root."""
+    assert adamw_vector_elements(10.0) == 10 * (2 + 1 + 1 + 1 + 1)
+    assert adamw_scalar_elements(10.0) == 10 * (1 + 1)

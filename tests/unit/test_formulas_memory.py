@@ -60,6 +60,7 @@ def test_the_window_bounds_the_cache():
     full, windowed = (memory.kv_cache_bytes(4.0, 5000.0, w, 10.0, 256.0) for w in (0.0, 128.0))
     assert full == 4 * 10 * 5000 * 256
     assert windowed == 4 * 10 * 128 * 256
+    assert memory.kv_cache_bytes(4.0, 5000.0, 1.0, 10.0, 256.0) == 4 * 10 * 256
 
 
 def test_logits_are_divided_by_the_head():

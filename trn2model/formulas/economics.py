@@ -10,8 +10,8 @@ from trn2model.formulas import Numeric
 
 SECONDS_PER_HOUR: Final = 3600.0
 
-#: Largest exponent used; exp(500) hours of work per hour kept is as good as never.
-LARGEST_EXPONENT: Final = 500.0
+#: Largest exponent used: one part in exp(300) is as good as never, and the product of two still is a number.
+LARGEST_EXPONENT: Final = 300.0
 
 
 def cost_per_token(usd_per_hour: Numeric, tokens_per_second: Numeric) -> Numeric:
@@ -220,13 +220,13 @@ def goodput_fraction(interval: Numeric, checkpoint_time: Numeric, restart_time: 
 
     Notes
     -----
-    Validity: exponential failures, which may also strike during checkpoint and restart; exponents above 500 count
-    as 500.
+    Validity: exponential failures, which may also strike during checkpoint and restart; exponents above 300 count
+    as 300.
 
     References
     ----------
     .. [1] daly-2006
     """
     segment = np.expm1(np.minimum((interval + checkpoint_time) / mtbf, LARGEST_EXPONENT))
-    restart = np.exp(np.minimum(restart_time / mtbf, LARGEST_EXPONENT / 4.0))
+    restart = np.exp(np.minimum(restart_time / mtbf, LARGEST_EXPONENT))
     return interval / (mtbf * restart * segment)
