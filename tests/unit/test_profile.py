@@ -171,7 +171,7 @@ def test_streaming_reaches_what_four_busy_cores_reach() -> None:
 
 def test_a_die_pair_and_a_chip() -> None:
     constants = profile("achievable").constants
-    assert constants.chip_bandwidth == 124e9
+    assert 103.8e9 < constants.chip_bandwidth < 123.9e9
     point_to_point = constants.collective_time + constants.chip_latency
     assert point_to_point < 12.6e-6
     assert 1e-6 <= constants.link_latency <= 2e-6

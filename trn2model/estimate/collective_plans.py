@@ -174,7 +174,7 @@ def _inside(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -
 def _flat(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
     groups = block(fabric, levels, num_ranks)
     if op == "all_to_all":
-        return (_plan(fabric, "mesh", "mesh", steps.exchange(fabric, groups) or [], groups),)
+        return (_plan(fabric, "mesh", "mesh", steps.direct_gather(fabric, groups) or [], groups),)
     if op == "all_reduce":
         gathers = {plan.detail: plan for plan in _flat(fabric, "all_gather", levels, num_ranks)}
         scatters = _flat(fabric, "reduce_scatter", levels, num_ranks)
@@ -198,15 +198,17 @@ def _across(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, 
         gathers = {plan.detail: plan for plan in _across(fabric, "all_gather", dims, num_ranks)}
         scatters = _across(fabric, "reduce_scatter", dims, num_ranks)
         return tuple(Plan(p.algorithm, p.detail, p.stages + gathers[p.detail].stages) for p in scatters)
-    touches = 3.0 if op == "reduce_scatter" else 2.0
-    chunk = 1.0 / size
-    listed = {"mesh": [_network_step(1, (size - 1) * chunk, touches)]}
+    chunk, reduce = 1.0 / size, op == "reduce_scatter"
+    listed = {"mesh": [_network_step(1, (size - 1) * chunk, 2.0), *_addition(reduce, (size + 1) * chunk)]}
     if op != "all_to_all":
-        listed["ring"] = [_network_step(size - 1, chunk, touches)]
+        listed["ring"] = [_network_step(size - 1, chunk, 2.0)]
+        if reduce:
+            first, later = _network_step(1, chunk, 2.0), _network_step(size - 2, chunk, 3.0)
+            listed["ring"] = [first, later, *_addition(reduce, 3 * chunk)]
         if size & (size - 1) == 0:
             sizes = [2**t * chunk for t in range(size.bit_length() - 1)]
-            ordered = sizes if op == "all_gather" else sizes[::-1]
-            listed["rdh"] = [_network_step(1, piece, touches) for piece in ordered]
+            ordered = sizes[::-1] if reduce else sizes
+            listed["rdh"] = [_network_step(1, piece, 3.0 if reduce else 2.0) for piece in ordered]
     return tuple(
         Plan(name, f"{name} over the network", ((stage(fabric, found, busy), 1.0),)) for name, found in listed.items()
     )
@@ -217,10 +219,15 @@ def _network_step(count: float, size: float, touches: float) -> Step:
     return Step(count, none, none, np.zeros(0), touches * size, size)
 
 
+def _addition(reduce: bool, touches: float) -> list[Step]:
+    none = np.zeros(0, dtype=np.int64)
+    return [Step(1, none, none, np.zeros(0), touches)] if reduce else []
+
+
 def _direct_exchange(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
     """All-to-all in one step: inside the domain over links, to the other domains over the network."""
     groups, domains = block(fabric, levels, num_ranks), _size(levels[4:])
-    inside = (steps.exchange(fabric, groups) or [])[0]
+    inside = (steps.direct_gather(fabric, groups) or [])[0]
     share = (domains - 1) / domains
     step = Step(1, inside.source, inside.target, inside.size / domains, inside.touches / domains + 2 * share, share)
     return (_plan(fabric, "mesh", "mesh", [step], groups),)

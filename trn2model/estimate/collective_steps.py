@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from trn2model.estimate.block_orders import cube_steps, pair_rings, ring_orders
 from trn2model.estimate.blocks import Block
-from trn2model.estimate.cycles import directed_cycles
 from trn2model.estimate.routing import Step
 from trn2model.specs.topology import Fabric
-
-#: axis that joins the instances of an UltraServer
-_Z_AXIS = 2
 
 Ranks = NDArray[np.int64]
 Transfer = tuple[Ranks, Ranks, float]
@@ -40,7 +37,7 @@ def ring_gather(fabric: Fabric, block: Block) -> list[Step] | None:
     list of Step or None
         None for a group of one.
     """
-    return _ring(block, _ring_orders(fabric, block), reduce=False)
+    return _ring(block, ring_orders(fabric, block), reduce=False)
 
 
 def ring_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
@@ -58,7 +55,7 @@ def ring_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
     list of Step or None
         None for a group of one.
     """
-    return _ring(block, _ring_orders(fabric, block), reduce=True)
+    return _ring(block, ring_orders(fabric, block), reduce=True)
 
 
 def line_ring(ranks: Ranks, reduce: bool) -> list[Step]:
@@ -110,7 +107,7 @@ def kangaring_gather(fabric: Fabric, block: Block) -> list[Step] | None:
     list of Step or None
         None where a chip is shared between groups or the block has no Hamiltonian cycle.
     """
-    pairs = _kangaroo_pairs(fabric, block)
+    pairs = pair_rings(fabric, block)
     if not pairs:
         return None
     length, piece = block.size // 2, 1.0 / (block.size * len(pairs))
@@ -139,7 +136,7 @@ def kangaring_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
     list of Step or None
         None where a chip is shared between groups or the block has no Hamiltonian cycle.
     """
-    pairs = _kangaroo_pairs(fabric, block)
+    pairs = pair_rings(fabric, block)
     if not pairs:
         return None
     length, piece = block.size // 2, 1.0 / (block.size * len(pairs))
@@ -249,24 +246,6 @@ def direct_reduce(fabric: Fabric, block: Block) -> list[Step] | None:
     return [_step(1, _to_all(block, 1.0), others + (others + 1) // 2), _step(1, [], block.size + 1.0)]
 
 
-def exchange(fabric: Fabric, block: Block) -> list[Step] | None:
-    """All-to-all: every rank writes a chunk to every other rank in one routed step.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain; not read.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        One step.
-    """
-    return direct_gather(fabric, block)
-
-
 def cube_gather(fabric: Fabric, block: Block) -> list[Step] | None:
     """Recursive doubling over the torus as a hypercube, then between the cores of each chip.
 
@@ -281,13 +260,8 @@ def cube_gather(fabric: Fabric, block: Block) -> list[Step] | None:
     -------
     list of Step or None
         None unless the block's extents are powers of two.
-
-    Notes
-    -----
-    A ring of four in Gray code is a square, so each step crosses one link. The slower axes go first, while the
-    chunks are small; within axes of one rate, core l of a chip starts at axis l, so that at every step all axes work.
     """
-    steps = _cube_steps(fabric, block)
+    steps = cube_steps(fabric, block)
     if steps is None:
         return None
     chunk = 1.0 / block.size
@@ -310,7 +284,7 @@ def cube_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
     list of Step or None
         None unless the block's extents are powers of two.
     """
-    steps = _cube_steps(fabric, block)
+    steps = cube_steps(fabric, block)
     if steps is None:
         return None
     chunk, local, share = 1.0 / block.size, block.num_local, 1.0 / block.num_local
@@ -330,40 +304,6 @@ def _ring_steps(orders: Sequence[Ranks], reduce: bool) -> list[Step]:
     if not reduce:
         return [_step(size - 1, transfers, 2 * chunk)]
     return [_step(1, transfers, 2 * chunk), _step(size - 2, transfers, 3 * chunk), _step(1, [], 3 * chunk)]
-
-
-def _ring_orders(fabric: Fabric, block: Block) -> list[Ranks]:
-    forward = block.ranks.transpose(0, 2, 1)  # groups, chips, cores
-    line = np.arange(block.num_chips)
-    cycles = _cycles(fabric, block) or (line, line[::-1])
-    groups = block.ranks.shape[0]
-    orders = []
-    for index, cycle in enumerate(cycles):
-        cores = forward if index % 2 == 0 else forward[:, :, ::-1]
-        orders.append(cores[:, cycle].reshape(groups, -1))
-    return orders
-
-
-def _cycles(fabric: Fabric, block: Block) -> tuple[Ranks, ...]:
-    if fabric.interconnect == "switch":
-        line = np.arange(block.num_chips, dtype=np.int64)
-        return (line, line[::-1])
-    return directed_cycles(block.sizes, block.wraps) if block.contiguous else ()
-
-
-def _kangaroo_pairs(fabric: Fabric, block: Block) -> list[tuple[Ranks, Ranks]]:
-    """Primary and secondary ranks in ring order, shape (groups, pairs), for every directed cycle."""
-    whole_chips = block.num_local == fabric.ranks_per_chip and block.num_local % 2 == 0
-    if not whole_chips or block.num_chips < 2:
-        return []
-    groups, local, chips = block.ranks.shape
-    pairs = block.ranks.reshape(groups, local // 2, 2, chips).transpose(0, 3, 1, 2)
-    rings = []
-    for index, cycle in enumerate(_cycles(fabric, block)):
-        order = pairs[:, cycle] if index % 2 == 0 else pairs[:, cycle][:, :, ::-1]
-        flat, primary = order.reshape(groups, -1, 2), index % 2
-        rings.append((flat[:, :, primary], flat[:, :, 1 - primary]))
-    return rings
 
 
 def _onward(pairs: Iterable[tuple[Ranks, Ranks]], size: float) -> list[Transfer]:
@@ -390,38 +330,6 @@ def _between_cores(block: Block, size: float) -> list[Transfer]:
 def _to_all(block: Block, size: float) -> list[Transfer]:
     """All pairs; the cores of another chip are served by equals, so one transfer stands for all of them."""
     return [*_to_chips(block, size * block.num_local), *_between_cores(block, size)]
-
-
-def _cube_steps(fabric: Fabric, block: Block) -> list[list[tuple[Ranks, Ranks]]] | None:
-    if block.num_chips < 2 or any(size & (size - 1) for size in block.sizes):
-        return None
-    classes = _cube_axes(block)
-    steps: list[list[tuple[Ranks, Ranks]]] = []
-    for partners in classes:
-        for turn in range(len(partners)):
-            step = []
-            for core in range(block.num_local):
-                ranks = block.ranks[:, core]
-                start = ranks[:, 0] % fabric.ranks_per_chip
-                choice = np.stack(partners)[(turn + start) % len(partners)]
-                step.append((ranks, np.take_along_axis(ranks, choice, axis=1)))
-            steps.append(step)
-    return steps
-
-
-def _cube_axes(block: Block) -> list[list[Ranks]]:
-    """Partner of each chip along every dimension of the hypercube: between instances (z) first, then inside them."""
-    found: tuple[list[Ranks], list[Ranks]] = ([], [])
-    position, stride = np.arange(block.num_chips), 1
-    for axis, size in enumerate(block.sizes):
-        place = position // stride % size
-        code = np.arange(size) ^ (np.arange(size) >> 1)
-        back = np.argsort(code)
-        for bit in range(size.bit_length() - 1):
-            partner = back[code[place] ^ (1 << bit)]
-            found[axis != _Z_AXIS].append(position + (partner - place) * stride)
-        stride *= size
-    return [partners for partners in found if partners]
 
 
 def _scaled(pairs: Iterable[tuple[Ranks, Ranks]], size: float) -> list[Transfer]:

@@ -193,7 +193,7 @@ def link_bytes(
     algorithm : str
         A name of ``ALGORITHMS``, or auto for the cheapest.
     domain : int
-        Which domain; even groups load all domains alike.
+        Which domain; even groups load all domains in use alike.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def link_bytes(
         Unknown operation, or an algorithm that does not run on a group of this shape.
     """
     table = lines(fabric, op, dims, num_ranks, constants, algorithm)
-    if not table.plans:
+    if not table.plans or domain * fabric.ranks_per_domain >= num_ranks:
         return np.zeros(fabric.num_links)
     plan = table.plans[int(np.argmin(table.fixed + table.slope * message_bytes))]
     return message_bytes * plan_link_bytes(plan, domain)

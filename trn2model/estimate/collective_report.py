@@ -1,0 +1,216 @@
+"""One collective by itself: its time by algorithm, curves over the message size, and UltraServer against EFA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trn2model.errors import InvalidInputError
+from trn2model.estimate.collective_plans import ALGORITHMS
+from trn2model.estimate.placement import Dims
+from trn2model.estimate.traffic import Lines, bus_factor, lines
+from trn2model.formulas import collectives
+from trn2model.specs import catalog
+from trn2model.specs.hardware import System
+from trn2model.specs.profile import Constants, profile
+from trn2model.specs.topology import Fabric, fabric
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollectiveCurves:
+    """Times and bus bandwidths of each algorithm over message sizes, and where the cheapest one changes."""
+
+    message_bytes: Floats
+    times: Mapping[str, Floats]
+    busbw: Mapping[str, Floats]
+    crossovers: tuple[tuple[float, str, str], ...]  # message size [B], cheapest below it, cheapest above it
+
+
+def collective_report(
+    op: str,
+    system: System,
+    count: int,
+    lnc: int,
+    ranks: int,
+    message_bytes: float,
+    algorithm: str = "auto",
+    profile_name: str = "achievable",
+) -> dict[str, Any]:
+    """One group of the first ranks of a machine, alone on it: what nccom-test would print.
+
+    Parameters
+    ----------
+    op : str
+        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
+    system : System
+        The machine.
+    count : int
+        How many of them, joined by EFA.
+    lnc : int
+        Logical NeuronCore configuration, read only where the system supports it.
+    ranks : int
+        Members, consecutive from rank 0.
+    message_bytes : float
+        Size column of nccom-test. [B]
+    algorithm : str
+        Name of an algorithm, or auto for the cheapest.
+    profile_name : str
+        Profile whose constants apply.
+
+    Returns
+    -------
+    dict
+        time [s], algorithm, algbw and busbw [B/s], by_algorithm {name: time [s]}, max_link_utilization [1].
+
+    Raises
+    ------
+    InvalidInputError
+        Unknown operation or algorithm, more ranks than the machine has, or a negative message.
+    """
+    net = fabric(system, count, lnc)
+    if not 1 <= ranks <= net.num_ranks:
+        allowed = f"1 to {net.num_ranks} on {count} × {system.name}"
+        raise InvalidInputError("ranks", ranks, allowed, "lower the ranks or add systems")
+    if not 0 < message_bytes < np.inf:
+        raise InvalidInputError("bytes", message_bytes, "a positive number", "give the message size in bytes")
+    constants = profile(profile_name).constants
+    dims: Dims = ((1, ranks),)
+    every = lines(net, op, dims, ranks, constants)
+    chosen = lines(net, op, dims, ranks, constants, algorithm)
+    best, time = _cheapest(chosen, message_bytes)
+    factor = float(bus_factor(op, float(ranks)))
+    return {
+        "time": time,
+        "algorithm": ALGORITHMS[int(chosen.algorithm[best])],
+        "algbw": message_bytes / time if time else 0.0,
+        "busbw": factor * message_bytes / time if time else 0.0,
+        "by_algorithm": {
+            name: float(times)
+            for name, times in _times_by_algorithm(every, np.asarray(message_bytes, dtype=np.float64)).items()
+        },
+        "max_link_utilization": float(chosen.link[best]) * message_bytes / time if time else 0.0,
+    }
+
+
+def collective_curves(
+    net: Fabric, op: str, dims: Dims, num_ranks: int, message_bytes: ArrayLike, constants: Constants
+) -> CollectiveCurves:
+    """Time and bus bandwidth of every algorithm over the message size.
+
+    Parameters
+    ----------
+    net : Fabric
+        Links and levels.
+    op : str
+        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
+    dims : tuple of (int, int)
+        Stride and size of the groups, innermost first; all groups run at once. [ranks]
+    num_ranks : int
+        Ranks in use.
+    message_bytes : array_like
+        Sizes. [B]
+    constants : Constants
+        Rates and latencies.
+
+    Returns
+    -------
+    CollectiveCurves
+        Empty for a group of one.
+
+    Raises
+    ------
+    InvalidInputError
+        Unknown operation, or groups that do not fit.
+    """
+    sizes = np.asarray(message_bytes, dtype=np.float64)
+    table = lines(net, op, dims, num_ranks, constants)
+    times = _times_by_algorithm(table, sizes)
+    factor = bus_factor(op, float(table.size))
+    busbw = {name: np.asarray(collectives.bus_bandwidth(sizes, curve, factor)) for name, curve in times.items()}
+    return CollectiveCurves(sizes, times, busbw, _crossovers(table, sizes))
+
+
+def ultraserver_against_efa(
+    op: str, dims: Dims, num_ranks: int, lnc: int, message_bytes: ArrayLike, constants: Constants
+) -> dict[str, Floats]:
+    """The same groups on one UltraServer and on four trn2.48xlarge over EFA.
+
+    Parameters
+    ----------
+    op : str
+        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
+    dims : tuple of (int, int)
+        Stride and size of the groups, innermost first; all groups run at once. [ranks]
+    num_ranks : int
+        Ranks in use.
+    lnc : int
+        Logical NeuronCore configuration.
+    message_bytes : array_like
+        Sizes. [B]
+    constants : Constants
+        Rates and latencies.
+
+    Returns
+    -------
+    dict
+        `message_bytes` [B], `ultraserver` and `efa` [s], and `speedup`, their quotient (1 where both are 0) [1].
+
+    Raises
+    ------
+    InvalidInputError
+        Unknown operation, or groups that do not fit.
+    """
+    sizes = np.asarray(message_bytes, dtype=np.float64)
+    times = {}
+    for name, machine, count in (("ultraserver", "trn2-ultraserver", 1), ("efa", "trn2.48xlarge", 4)):
+        table = lines(fabric(catalog.system(machine), count, lnc), op, dims, num_ranks, constants)
+        times[name] = _line_times(table, sizes).min(axis=-1)
+    none = times["ultraserver"] == 0.0
+    speedup = np.where(none, 1.0, times["efa"] / np.where(none, 1.0, times["ultraserver"]))
+    return {"message_bytes": sizes, **times, "speedup": speedup}
+
+
+def _line_times(table: Lines, sizes: Floats) -> Floats:
+    return np.asarray(collectives.line_time(table.fixed, table.slope, np.asarray(sizes)[..., None]))
+
+
+def _cheapest(table: Lines, message_bytes: float) -> tuple[int, float]:
+    times = _line_times(table, np.asarray(message_bytes))
+    best = int(np.argmin(times))
+    return best, float(times[best])
+
+
+def _times_by_algorithm(table: Lines, sizes: Floats) -> dict[str, Floats]:
+    if not table.plans:
+        return {}
+    times = _line_times(table, sizes)
+    present = sorted(set(table.algorithm.tolist()))
+    return {ALGORITHMS[index]: times[..., table.algorithm == index].min(axis=-1) for index in present}
+
+
+def _crossovers(table: Lines, sizes: Floats) -> tuple[tuple[float, str, str], ...]:
+    """Sizes at which the cheapest algorithm changes: corners of the lower envelope of all lines."""
+    if not sizes.size:
+        return ()
+    low, high = float(sizes.min()), float(sizes.max())
+    here, (best, _) = low, _cheapest(table, low)
+    found: list[tuple[float, str, str]] = []
+    while True:
+        fixed, slope = table.fixed - table.fixed[best], table.slope[best] - table.slope
+        with np.errstate(divide="ignore", invalid="ignore"):
+            meeting = np.where(slope > 0, fixed / slope, np.inf)
+        meeting[meeting < here] = np.inf
+        corner = float(meeting.min())
+        if not corner < high:
+            return tuple(found)
+        ties = np.flatnonzero(meeting == corner)
+        after = int(ties[np.argmin(table.slope[ties])])
+        if table.algorithm[after] != table.algorithm[best]:
+            found.append((corner, ALGORITHMS[table.algorithm[best]], ALGORITHMS[table.algorithm[after]]))
+        here, best = corner, after

@@ -1,0 +1,300 @@
+"""Collectives played chunk by chunk on the graph: the oracle of the closed form, and the topology page's steps.
+
+Only the choice of the algorithm comes from the estimate. Members, transfers, routes, loads and times are worked out
+here, step by step, and every step checks what it moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.estimate.placement import Dims, group_ranks, merge_dims
+from trn2model.estimate.traffic import lines
+from trn2model.simulate import collective_gathers as gathers
+from trn2model.simulate import collective_scatters as scatters
+from trn2model.simulate.collective_state import Group, Move, ReplayError
+from trn2model.simulate.link_clock import LinkClock, StepLoads
+from trn2model.specs.profile import Constants
+from trn2model.specs.topology import Fabric
+
+Rule = Callable[[Group, float], Iterator[list[Move]]]
+
+_NETWORK: Final = " over the network"
+_GATHERS: Final[Mapping[str, Rule]] = {
+    "ring": gathers.ring_gather,
+    "ring in rank order": gathers.line_gather,
+    "kangaring": gathers.kangaring_gather,
+    "mesh": gathers.mesh_gather,
+    "single-step mesh": gathers.direct_gather,
+    "rdh": gathers.cube_gather,
+    "ring" + _NETWORK: gathers.line_gather,
+    "mesh" + _NETWORK: gathers.direct_gather,
+    "rdh" + _NETWORK: gathers.network_gather,
+}
+_SCATTERS: Final[Mapping[str, Rule]] = {
+    "ring": scatters.ring_scatter,
+    "ring in rank order": scatters.line_scatter,
+    "kangaring": scatters.kangaring_scatter,
+    "mesh": scatters.mesh_scatter,
+    "single-step mesh": scatters.direct_scatter,
+    "rdh": scatters.cube_scatter,
+    "ring" + _NETWORK: scatters.line_scatter,
+    "mesh" + _NETWORK: scatters.direct_scatter,
+    "rdh" + _NETWORK: scatters.network_scatter,
+}
+_ONE_STEP: Final = "single-step all-reduce mesh"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplayStep:
+    """One step: who sends how much to whom, the bytes on every link of the first domain, and how long it takes."""
+
+    label: str
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    size: NDArray[np.float64]
+    link_bytes: NDArray[np.float64]
+    time: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """A played collective: its steps, total time, bytes on every link and bytes written to each rank by others."""
+
+    detail: str
+    steps: tuple[ReplayStep, ...]
+    time: float
+    link_bytes: NDArray[np.float64]
+    received_bytes: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    dims: Dims
+    name: str
+
+    @property
+    def size(self) -> int:
+        return int(np.prod([size for _, size in self.dims], dtype=np.int64))
+
+
+def replay(
+    fabric: Fabric,
+    op: str,
+    dims: Dims,
+    num_ranks: int,
+    message_bytes: float,
+    constants: Constants,
+    algorithm: str = "auto",
+    detail: str = "",
+) -> Replay:
+    """Play a collective on all groups of some dimensions at once.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Links and levels.
+    op : str
+        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
+    dims : tuple of (int, int)
+        Stride and size, innermost first. [ranks]
+    num_ranks : int
+        Ranks in use.
+    message_bytes : float
+        Size column of nccom-test. [B]
+    constants : Constants
+        Rates and latencies.
+    algorithm : str
+        Name of an algorithm, or auto for the cheapest.
+    detail : str
+        Exact way of running it, as `estimate.collective_plans.Plan.detail`; empty for the cheapest of the algorithm.
+
+    Returns
+    -------
+    Replay
+        Steps in order; none for a group of one.
+
+    Raises
+    ------
+    InvalidInputError
+        Unknown operation, or an algorithm that does not run on a group of this shape.
+    ReplayError
+        The algorithm does not do what the operation promises.
+    """
+    dims = merge_dims(dims)
+    if not detail:
+        table = lines(fabric, op, dims, num_ranks, constants, algorithm)
+        best = int(np.argmin(table.fixed + table.slope * message_bytes))
+        detail = table.plans[best].detail if table.plans else ""
+    clock = LinkClock(fabric, constants)
+    steps: list[ReplayStep] = []
+    received = np.zeros(num_ranks)
+    for label, moves in _play(fabric, op, dims, num_ranks, message_bytes, detail) if dims else ():
+        loads = clock.loads(moves)
+        steps.append(_step(label, moves, loads))
+        for move in moves:
+            if move.source != move.target:
+                received[move.target] += move.size * (move.writes > 0)
+    total = np.sum([step.link_bytes for step in steps], axis=0) if steps else np.zeros(fabric.num_links)
+    time = sum(step.time for step in steps) + (constants.collective_time if steps else 0.0)
+    return Replay(detail, tuple(steps), time, total, received)
+
+
+def _step(label: str, moves: Sequence[Move], loads: StepLoads) -> ReplayStep:
+    shown = [move for move in moves if move.source != move.target]
+    return ReplayStep(
+        label=label,
+        source=np.array([move.source for move in shown], dtype=np.int64),
+        target=np.array([move.target for move in shown], dtype=np.int64),
+        size=np.array([move.size for move in shown], dtype=np.float64),
+        link_bytes=loads.links,
+        time=loads.time,
+    )
+
+
+def _play(
+    fabric: Fabric, op: str, dims: Dims, num_ranks: int, message: float, detail: str
+) -> Iterator[tuple[str, list[Move]]]:
+    if op == "permute":
+        groups = [row.tolist() for row in group_ranks(dims, num_ranks)]
+        moves = [Move(a, b, message) for row in groups for a, b in zip(row, [*row[1:], row[0]], strict=True)]
+        yield "permute", moves
+        return
+    levels = _levels(fabric, dims, detail)
+    content = _Content(group_ranks(dims, num_ranks), op)
+    if op == "all_to_all":
+        for level in levels:
+            yield from _run(fabric, level, num_ranks, gathers.exchange, message / level.size, "all-to-all")
+            content.exchange(level.dims)
+    else:
+        yield from _play_levels(fabric, op, levels, num_ranks, message, content)
+    content.check()
+
+
+def _play_levels(
+    fabric: Fabric, op: str, levels: Sequence[_Level], num_ranks: int, message: float, content: _Content
+) -> Iterator[tuple[str, list[Move]]]:
+    chunks, size = [], 1
+    for level in levels:
+        size *= level.size
+        chunks.append(message / size)
+    rounds = list(zip(levels, chunks, strict=True))
+    once = [level for level in levels if level.name == _ONE_STEP]
+    if op != "all_gather":
+        for level, chunk in rounds:
+            if level not in once:
+                yield from _run(fabric, level, num_ranks, _SCATTERS[level.name], chunk, "reduce-scatter")
+                content.scatter(level.dims)
+    for level, chunk in rounds:
+        if level in once:
+            yield from _run(fabric, level, num_ranks, scatters.direct_reduce, chunk * level.size, "all-reduce")
+            content.reduce(level.dims)
+    if op != "reduce_scatter":
+        for level, chunk in reversed(rounds):
+            if level not in once:
+                yield from _run(fabric, level, num_ranks, _GATHERS[level.name], chunk, "all-gather")
+                content.gather(level.dims)
+
+
+def _run(
+    fabric: Fabric, level: _Level, num_ranks: int, rule: Rule, chunk: float, name: str
+) -> Iterator[tuple[str, list[Move]]]:
+    rows = group_ranks(level.dims, num_ranks).tolist()
+    played = [rule(Group(fabric, tuple(row)), chunk) for row in rows]
+    for number, parts in enumerate(zip(*played, strict=True), start=1):
+        yield f"{name}, {level.name}, step {number}", [move for part in parts for move in part]
+
+
+def _levels(fabric: Fabric, dims: Dims, detail: str) -> list[_Level]:
+    """Levels of a way of running, innermost first: the plane, z and the network, where it treats them apart."""
+    names = detail.split(" + ")
+    plane = fabric.ranks_per_chip * fabric.shape[0] * fabric.shape[1]
+    borders = {1: [], 2: [fabric.ranks_per_domain if names[-1].endswith(_NETWORK) else plane]}
+    borders[3] = [plane, fabric.ranks_per_domain]
+    rest, parts = dims, []
+    for border in borders[len(names)]:
+        inner, rest = _cut(rest, border)
+        parts.append(inner)
+    return [_Level(part, name) for part, name in zip([*parts, rest], names, strict=True)]
+
+
+def _cut(dims: Dims, border: int) -> tuple[Dims, Dims]:
+    inner, outer = [], []
+    for stride, size in dims:
+        here = max(1, min(size, border // stride)) if stride < border else 1
+        inner.append((stride, here))
+        outer.append((stride * here, size // here))
+    return merge_dims(tuple(inner)), merge_dims(tuple(outer))
+
+
+class _Content:
+    """What each rank holds between levels: for a reduction, the owners it works for and whose data is in its sums."""
+
+    def __init__(self, groups: NDArray[np.int64], op: str) -> None:
+        self.op = op
+        self.group = {rank: set(row) for row in groups.tolist() for rank in row}
+        self.owners = {rank: ({rank} if op == "all_gather" else set(row)) for rank, row in self.group.items()}
+        self.members = {rank: (set(self.group[rank]) if op == "all_gather" else {rank}) for rank in self.group}
+        self.pieces = {rank: {(rank, other) for other in row} for rank, row in self.group.items()}
+
+    def mates(self, rank: int, dims: Dims) -> set[int]:
+        return {other for other in self.group[rank] if _base(other, dims) == _base(rank, dims)}
+
+    def scatter(self, dims: Dims) -> None:
+        self.reduce(dims)
+        self.owners = {
+            rank: {owner for owner in owned if _digits(owner, dims) == _digits(rank, dims)}
+            for rank, owned in self.owners.items()
+        }
+
+    def reduce(self, dims: Dims) -> None:
+        self.members = {
+            rank: _joined(self.members[mate] for mate in sorted(self.mates(rank, dims))) for rank in self.members
+        }
+
+    def gather(self, dims: Dims) -> None:
+        self.owners = {
+            rank: _joined(self.owners[mate] for mate in sorted(self.mates(rank, dims))) for rank in self.owners
+        }
+
+    def exchange(self, dims: Dims) -> None:
+        moved: dict[int, set[tuple[int, int]]] = {rank: set() for rank in self.pieces}
+        for rank, pieces in self.pieces.items():
+            mates = {_digits(mate, dims): mate for mate in self.mates(rank, dims)}
+            for source, owner in pieces:
+                moved[mates[_digits(owner, dims)]].add((source, owner))
+        self.pieces = moved
+
+    def check(self) -> None:
+        for rank, group in self.group.items():
+            owners = {rank} if self.op == "reduce_scatter" else group
+            if self.op == "all_to_all":
+                correct = self.pieces[rank] == {(source, rank) for source in group}
+            else:
+                correct = self.owners[rank] == owners and self.members[rank] == group
+            if not correct:
+                message = f"rank {rank} does not end with what {self.op} promises"
+                raise ReplayError(message)
+
+
+def _digits(rank: int, dims: Dims) -> tuple[int, ...]:
+    return tuple(rank // stride % size for stride, size in dims)
+
+
+def _base(rank: int, dims: Dims) -> int:
+    return rank - sum(rank // stride % size * stride for stride, size in dims)
+
+
+def _joined(sets: Iterable[set[int]]) -> set[int]:
+    total: set[int] = set()
+    for one in sets:
+        if total & one:
+            message = "two ranks bring the same contribution"
+            raise ReplayError(message)
+        total |= one
+    return total
