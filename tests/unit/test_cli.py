@@ -14,9 +14,10 @@ import pytest
 
 from trn2model.cli import main
 from trn2model.cli.arguments import MAX_FILE_BYTES, add_scenario_arguments, read_model, scenario_from
+from trn2model.cli.collective import COLLECTIVE, collective_text
 from trn2model.cli.command import Outcome, Parser, UsageError
 from trn2model.cli.facts import MODELS, SPECS
-from trn2model.cli.plans import training_text
+from trn2model.cli.plans import LINK, TRAIN, training_text
 from trn2model.cli.program import COMMANDS, as_json, parser
 from trn2model.cli.text import columns, sections
 from trn2model.errors import NothingFeasibleError
@@ -223,6 +224,39 @@ def test_scenario_file_and_flags(tmp_path: Path, document: Callable[..., dict[st
     assert document("train", "--scenario", str(path)) == answer
 
 
+def test_collective(run: Run, document: Callable[..., dict[str, Any]]) -> None:
+    arguments = (
+        "collective",
+        "--op",
+        "all_reduce",
+        "--bytes",
+        "67108864",
+        "--system",
+        "trn2.48xlarge",
+        "--ranks",
+        "64",
+    )
+    report = document(*arguments)
+    assert report.keys() == {"time", "algorithm", "algbw", "busbw", "by_algorithm", "max_link_utilization"}
+    assert report["time"] == min(report["by_algorithm"].values()) == report["by_algorithm"][report["algorithm"]]
+    assert math.isclose(report["algbw"], 67108864 / report["time"])
+    assert math.isclose(report["busbw"], report["algbw"] * 2 * 63 / 64)
+    assert 0 < report["max_link_utilization"] <= 1
+    text = run(*arguments)[1]
+    assert text.startswith("all_reduce of 67.1 MB over 64 ranks of 1 x trn2.48xlarge, profile achievable")
+    assert collective_text("title", report).splitlines()[1:] == text.rstrip().splitlines()[1:]
+    slowest = max(report["by_algorithm"], key=report["by_algorithm"].__getitem__)
+    assert document(*arguments, "--algorithm", slowest)["time"] == report["by_algorithm"][slowest]
+
+
+def test_collective_takes_every_rank_and_the_profile_asked_for(document: Callable[..., dict[str, Any]]) -> None:
+    arguments = ("collective", "--op", "all_gather", "--bytes", "1e6", "--system", "trn2.48xlarge")
+    assert document(*arguments) == document(*arguments, "--ranks", "64")
+    assert document(*arguments, "--lnc", "1") == document(*arguments, "--lnc", "1", "--ranks", "128")
+    assert document(*arguments, "--profile", "ideal")["time"] < document(*arguments)["time"]
+    assert document(*arguments, "--ranks", "1")["time"] == 0
+
+
 def test_link(run: Run, document: Callable[..., dict[str, Any]]) -> None:
     assert run("link") == (0, "/\n", "")
     arguments = ("link", "--tp", "16", "--sparsity", "4:16", "--placement", "dp,tp,cp,ep,pp")
@@ -292,6 +326,15 @@ BAD: list[tuple[list[str], str]] = [
     (["train", "--sequence-parallel", "yes"], "yes"),
     (["train", "--interleave", "2", "--pipeline-schedule", "gpipe", "--pp", "2"], "gpipe"),
     (["link", "--tp", "x"], "tp = 'x'"),
+    (["collective"], "--op"),
+    (["collective", "--op", "broadcast", "--bytes", "1"], "op = 'broadcast'"),
+    (["collective", "--op", "all_reduce"], "--bytes"),
+    (["collective", "--op", "all_reduce", "--bytes", "0"], "bytes = 0"),
+    (["collective", "--op", "all_reduce", "--bytes", "nan"], "bytes = 'nan'"),
+    (["collective", "--op", "all_reduce", "--bytes", "1", "--ranks", "0"], "ranks = 0"),
+    (["collective", "--op", "all_reduce", "--bytes", "1", "--ranks", "9999"], "ranks = 9999"),
+    (["collective", "--op", "all_reduce", "--bytes", "1", "--algorithm", "magic"], "algorithm = 'magic'"),
+    (["collective", "--op", "all_reduce", "--bytes", "1", "--system", "trn9"], "system = 'trn9'"),
     (["specs", "trn9"], "system = 'trn9'"),
     (["models", "gpt-5"], "model = 'gpt-5'"),
     (["models", "llama-3.1-8b", "--context", "-1"], "context = -1"),
@@ -384,8 +427,8 @@ def test_the_parser_raises_instead_of_leaving() -> None:
 
 
 def test_commands_have_their_own_names() -> None:
-    assert [command.name for command in COMMANDS][:4] == ["specs", "models", "train", "link"]
-    assert {SPECS, MODELS} <= set(COMMANDS)
+    assert [command.name for command in COMMANDS][:3] == ["specs", "models", "train"]
+    assert {SPECS, MODELS, TRAIN, COLLECTIVE, LINK} <= set(COMMANDS)
     assert len({command.name for command in COMMANDS}) == len(COMMANDS)
 
 

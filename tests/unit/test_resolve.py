@@ -211,7 +211,7 @@ REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"draft_model": "llama-3.2-1b"}, "draft_tokens"),
     ({"draft_model": "llama-3.2-1b", "draft_tokens": 4}, "acceptance"),
     ({"draft_model": "llama-2-7b", "draft_tokens": 4, "acceptance": 0.7}, "draft_model"),
-    ({"tp": 64, "prefill_replicas": 1}, "dp"),
+    ({"tp": 64, "prefill_replicas": 4}, "dp"),
 ]
 
 

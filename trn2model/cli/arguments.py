@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -31,14 +32,28 @@ def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("Files")
     files.add_argument("--model-config", metavar="FILE", help="Hugging Face config.json to use instead of --model")
     files.add_argument("--scenario", metavar="FILE", help="JSON file with scenario fields; flags override it")
-    groups: dict[str, Any] = {}
-    for row in FIELDS:
-        group = groups.setdefault(row.group, None) or parser.add_argument_group(row.group)
-        groups[row.group] = group
+    add_field_arguments(parser, FIELDS)
+
+
+def add_field_arguments(parser: argparse.ArgumentParser, rows: Iterable[ScenarioField]) -> None:
+    """Add the flags of some rows of the scenario table, in the groups of the table.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Parser of a command.
+    rows : iterable of ScenarioField
+        The rows.
+    """
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for row in rows:
+        if row.group not in groups:
+            groups[row.group] = parser.add_argument_group(row.group)
         if row.kind == "bool":
-            group.add_argument(row.flag, action=argparse.BooleanOptionalAction, default=None, help=_help(row))
+            action = argparse.BooleanOptionalAction
+            groups[row.group].add_argument(row.flag, action=action, default=None, help=_help(row))
         else:
-            group.add_argument(row.flag, metavar=_METAVARS[row.kind], help=_help(row))
+            groups[row.group].add_argument(row.flag, metavar=_METAVARS[row.kind], help=_help(row))
 
 
 def scenario_from(arguments: argparse.Namespace) -> Scenario:

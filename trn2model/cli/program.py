@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, TextIO
 
+from trn2model.cli.collective import COLLECTIVE
 from trn2model.cli.command import Command, Outcome, Parser
 from trn2model.cli.facts import MODELS, SPECS
 from trn2model.cli.plans import LINK, TRAIN
@@ -22,7 +23,7 @@ INTERRUPTED: Final = 130
 MAX_LINE: Final = 1500
 
 #: every subcommand, in the order of the help
-COMMANDS: Final[tuple[Command, ...]] = (SPECS, MODELS, TRAIN, LINK)
+COMMANDS: Final[tuple[Command, ...]] = (SPECS, MODELS, TRAIN, COLLECTIVE, LINK)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
