@@ -25,7 +25,8 @@ class RankWork:
     `tokens` are the rows of its GEMMs; `shard_tokens` those of operators outside the tensor-parallel region
     (fewer under sequence parallelism); `query_tokens` and `context_tokens` are per sequence and whole, `cp` ranks
     share the pairs. `decode` reads the context from the KV cache and absorbs the MLA projections.
-    `expert_padding` 1 reads one expert for every routed token, however many tokens share an expert.
+    `expert_padding` 1 reads one expert for every routed token, however many tokens share an expert. In decode a row
+    of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle ones too.
     """
 
     tokens: Numeric
@@ -43,6 +44,8 @@ class RankWork:
     decode: bool
     query_block: float
     expert_padding: float = 0.0
+    lanes: float = 1.0
+    lane_padding: float = 0.0
 
 
 def activation_bytes(precision: str) -> float:
@@ -268,11 +271,12 @@ def _attention_core(
     width = qk_size + (v_size if spec.latent is None else 0.0)
     cached = _cache_read(spec, kv_heads * width, work) if work.decode else 0.0
     stream = 0.0 if work.decode else _flash_stream(heads, kv_heads, qk_size, v_size, work)
+    busy = _lane_factor(work.sequences * work.query_tokens * heads, work) if work.decode else 1.0
     return Operator(
         "attention",
         attention_flop=attention.attention_flop(pairs, heads, qk_size, v_size),
-        vector_elements=attention.attention_vector_elements(pairs, heads),
-        scalar_elements=attention.attention_exponentials(pairs, heads),
+        vector_elements=busy * attention.attention_vector_elements(pairs, heads),
+        scalar_elements=busy * attention.attention_exponentials(pairs, heads),
         stream_bytes=stream + scores,
         kv_bytes=cached,
         backward_flop_ratio=2.5 if work.flash else 2.0,
@@ -298,6 +302,12 @@ def _flash_stream(heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: flo
         work.element_bytes,
         work.query_block,
     )
+
+
+def _lane_factor(rows: Numeric, work: RankWork) -> Numeric:
+    """Elements that the lanes pass, idle ones included, over those that are wanted."""
+    padded = np.ceil(rows / work.lanes) * work.lanes / rows
+    return 1.0 + work.lane_padding * (padded - 1.0)
 
 
 def _feed_forward(
