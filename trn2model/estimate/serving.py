@@ -22,6 +22,7 @@ from trn2model.estimate.summary import assumptions, num_chips, rent, scalar
 from trn2model.formulas import Numeric, speculation
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved
+from trn2model.specs.serving_engine import has_static_graphs, prompts_per_pass
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
     gained = speculation.expected_tokens(requests.draft_tokens, requests.acceptance)
     tpot = decode.time / gained
     transfer = kv_transfer(resolved, network)
-    steady = steady_state(resolved, prefill.time, tpot, transfer)
+    steady = steady_state(resolved, batched_prefill(resolved, network, prefill), tpot, transfer)
     memory = serving_memory(resolved, work)
     ttft = prefill.time + transfer
     moved = {"kv_transfer": transfer} if resolved.scenario.prefill_replicas else {}
@@ -150,8 +151,8 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
     )
 
 
-def prefill_pass(resolved: Resolved, network: Network) -> tuple[Pass, RankWork]:
-    """Prefill of one prompt: its bucket whole, or in equal chunks with a growing context.
+def prefill_pass(resolved: Resolved, network: Network, prompts: Numeric = 1.0) -> tuple[Pass, RankWork]:
+    """Prefill of one prompt (or several together): its bucket whole, or in equal chunks with a growing context.
 
     Parameters
     ----------
@@ -159,6 +160,8 @@ def prefill_pass(resolved: Resolved, network: Network) -> tuple[Pass, RankWork]:
         The scenario resolved for serving.
     network : Network
         Where groups sit.
+    prompts : Numeric
+        Prompts of the pass. [1]
 
     Returns
     -------
@@ -171,14 +174,37 @@ def prefill_pass(resolved: Resolved, network: Network) -> tuple[Pass, RankWork]:
     chunks = np.ceil(bucket / chunk)
     cached = requests.input_tokens - requests.prefill_tokens
     context = cached + (bucket + chunk) / 2.0
-    work = prefill_work(resolved, chunk, context)
-    prompts = np.ones(resolved.plan.shape)
-    whole = scaled(serving_pass(resolved, work, network, prompts), chunks)
+    work = prefill_work(resolved, chunk, context, prompts)
+    whole = scaled(serving_pass(resolved, work, network, work.sequences), chunks)
     if resolved.draft is None:
         return whole, work
     small = draft_resolved(resolved, resolved.draft)
-    guessing = serving_pass(small, prefill_work(small, chunk, context), plan_network(small), prompts)
-    return with_draft(whole, scaled(guessing, chunks)), work
+    guess = prefill_work(small, chunk, context, prompts)
+    return with_draft(whole, scaled(serving_pass(small, guess, plan_network(small), guess.sequences), chunks)), work
+
+
+def batched_prefill(resolved: Resolved, network: Network, single: Pass) -> tuple[Numeric, Numeric]:
+    """Prefill pass of replicas that are full, and its prompts.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario resolved for serving.
+    network : Network
+        Where groups sit.
+    single : Pass
+        Prefill of one prompt.
+
+    Returns
+    -------
+    tuple of Numeric
+        Time [s] and prompts [1]: one per ep rank with static graphs; as many as fill a pass without.
+    """
+    plan, requests = resolved.plan, resolved.requests
+    if has_static_graphs(resolved.system.chip):
+        return single.time, plan.ep
+    prompts = prompts_per_pass(requests.context_bucket, requests.concurrency)
+    return prefill_pass(resolved, network, prompts)[0].time, prompts * plan.ep
 
 
 def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric) -> Pass:

@@ -19,7 +19,7 @@ from trn2model.estimate.layer import (
 )
 from trn2model.estimate.model_states import sparse_weight_width
 from trn2model.estimate.network import Network
-from trn2model.estimate.operators import OperatorTable, Widths, evaluate
+from trn2model.estimate.operators import OperatorTable, Widths, evaluate, tile_cores
 from trn2model.estimate.rates import rank_rates
 from trn2model.estimate.result import CommunicationUse
 from trn2model.estimate.stages import stage_table
@@ -45,17 +45,21 @@ class Pass:
     communication: tuple[CommunicationUse, ...]
 
 
-def prefill_work(resolved: Resolved, query_tokens: Numeric, context_tokens: Numeric) -> RankWork:
-    """What one rank computes for one prompt, or one chunk of it.
+def prefill_work(
+    resolved: Resolved, query_tokens: Numeric, context_tokens: Numeric, prompts: Numeric = 1.0
+) -> RankWork:
+    """What one rank computes for prompts in one pass, or one chunk of them.
 
     Parameters
     ----------
     resolved : Resolved
         The scenario with all names looked up.
     query_tokens : Numeric
-        Tokens computed. [token]
+        Tokens computed of each prompt. [token]
     context_tokens : Numeric
         Tokens seen, these included. [token]
+    prompts : Numeric
+        Prompts of the pass. [1]
 
     Returns
     -------
@@ -63,9 +67,10 @@ def prefill_work(resolved: Resolved, query_tokens: Numeric, context_tokens: Nume
         Tokens, contexts and shares.
     """
     plan = resolved.plan
-    tokens = query_tokens / plan.cp
+    tokens = prompts * query_tokens / plan.cp
     shard = tokens / plan.tp if resolved.scenario.sequence_parallel else tokens
-    return _work(resolved, tokens, shard, np.ones(plan.shape), query_tokens, context_tokens, decode=False)
+    sequences = prompts * np.ones(plan.shape)
+    return _work(resolved, tokens, shard, sequences, query_tokens, context_tokens, decode=False)
 
 
 def decode_work(
@@ -205,6 +210,8 @@ def _work(
         decode=decode,
         query_block=float(resolved.system.chip.tensor_engine.moving_size),
         expert_padding=resolved.profile.constants.expert_padding,
+        lanes=float(resolved.system.chip.tensor_engine.contraction_size * tile_cores(resolved.core)),
+        lane_padding=resolved.profile.constants.lane_padding,
     )
 
 

@@ -12,6 +12,7 @@ from trn2model.estimate.serving_memory import kv_rank_bytes
 from trn2model.formulas import Numeric, serving
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved
+from trn2model.specs.serving_engine import has_static_graphs
 
 
 class SteadyState(NamedTuple):
@@ -22,15 +23,17 @@ class SteadyState(NamedTuple):
     latency: Numeric
 
 
-def steady_state(resolved: Resolved, prefill_time: Numeric, token_time: Numeric, transfer_time: Numeric) -> SteadyState:
+def steady_state(
+    resolved: Resolved, prefill: tuple[Numeric, Numeric], token_time: Numeric, transfer_time: Numeric
+) -> SteadyState:
     """What full replicas reach: each slot takes the next request when one ends.
 
     Parameters
     ----------
     resolved : Resolved
         The scenario resolved for serving.
-    prefill_time : Numeric
-        One prefill pass. [s]
+    prefill : tuple of Numeric
+        Time of a prefill pass [s] and its prompts [1].
     token_time : Numeric
         Time per output token without stalls. [s]
     transfer_time : Numeric
@@ -43,14 +46,16 @@ def steady_state(resolved: Resolved, prefill_time: Numeric, token_time: Numeric,
     """
     plan, requests = resolved.plan, resolved.requests
     output, concurrency = requests.output_tokens, requests.concurrency
+    prefill_time, prompts = prefill
     apart = float(resolved.scenario.prefill_replicas)
     if apart:
         rate = serving.separate_request_rate(
-            prefill_time, token_time, output, concurrency, plan.ep, apart, plan.dp - apart
+            prefill_time, token_time, output, concurrency, prompts, apart, plan.dp - apart
         )
         latency = prefill_time + transfer_time + (output - 1.0) * token_time
         return SteadyState(token_time, rate * output, latency)
-    cycle = serving.request_cycle_time(prefill_time, token_time, output, concurrency, plan.ep)
+    mixing = 0.0 if has_static_graphs(resolved.system.chip) else resolved.profile.constants.phase_overlap_fraction
+    cycle = serving.request_cycle_time(prefill_time, token_time, output, concurrency, prompts, mixing)
     stalled = serving.stalled_token_time(cycle, prefill_time, token_time, output)
     return SteadyState(stalled, plan.dp * concurrency * output / cycle, cycle)
 

@@ -24,10 +24,13 @@ def request_cycle_time(
     output_tokens: Numeric,
     concurrency: Numeric,
     prefill_batch: Numeric,
+    overlap: Numeric,
 ) -> Numeric:
     r"""Time from the start of a request to its end on a full replica, in which every slot is used once.
 
-    .. math:: T = P \max\left(\frac{c}{p}, 1\right) + (o - 1)\,t
+    With :math:`A = P \max(c/p, 1)` and :math:`D = (o - 1)\,t`
+
+    .. math:: T = \max\left(A + D - f \min(A, D),\; P + D\right)
 
     Parameters
     ----------
@@ -41,11 +44,13 @@ def request_cycle_time(
         Requests in flight, :math:`c` >= 1. [1]
     prefill_batch : Numeric, shape (...)
         Prompts per pass, :math:`p` >= 1. [1]
+    overlap : Numeric, shape (...)
+        Share of the shorter phase that passes of both hide, :math:`f`; 0 where the phases take turns. [1]
 
     Returns
     -------
     Numeric, shape (...)
-        Cycle. [s]
+        Cycle, never below a request that has the replica to itself. [s]
 
     Notes
     -----
@@ -55,7 +60,9 @@ def request_cycle_time(
     ----------
     .. [1] orca-2022
     """
-    return prefill_time * np.maximum(concurrency / prefill_batch, 1.0) + (output_tokens - 1.0) * token_time
+    prefill = prefill_time * np.maximum(concurrency / prefill_batch, 1.0)
+    decode = (output_tokens - 1.0) * token_time
+    return np.maximum(prefill + decode - overlap * np.minimum(prefill, decode), prefill_time + decode)
 
 
 def stalled_token_time(

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from trn2model.errors import InvalidInputError, InvalidPlanError, UnsupportedError
 from trn2model.specs import catalog
-from trn2model.specs.buckets import context_bucket
 from trn2model.specs.fields import AUTO
 from trn2model.specs.hardware import LogicalCore, System, chip_flop_rate, logical_core
 from trn2model.specs.model import ModelSpec
@@ -30,6 +29,7 @@ from trn2model.specs.profile import Profile, profile
 from trn2model.specs.provenance import Figure
 from trn2model.specs.scenario import Scenario
 from trn2model.specs.scenario_plan import MAX_DEGREE
+from trn2model.specs.serving_engine import context_bucket, has_static_graphs
 
 GPU_TP: Final = 8
 TRAINIUM_TP: Final = 32
@@ -270,7 +270,7 @@ def _requests(scenario: Scenario, system: System, plan: ParallelPlan) -> Request
 def _auto_bucket(tokens: Column, chunk: int, system: System) -> Column:
     if chunk:
         return np.ceil(tokens / chunk) * chunk
-    return tokens if system.chip.family == "gpu" else context_bucket(tokens)
+    return context_bucket(tokens) if has_static_graphs(system.chip) else tokens
 
 
 def _notes(
