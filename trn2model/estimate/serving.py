@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from trn2model.estimate.collective_plans import ALGORITHMS
 from trn2model.estimate.feasibility import memory_violations
 from trn2model.estimate.kv_cache import kv_bytes_per_token, kv_replication
 from trn2model.estimate.layer import RankWork
 from trn2model.estimate.network import Network, plan_network
-from trn2model.estimate.result import Cost, MemoryUse, Violation, to_json
+from trn2model.estimate.result import CommunicationUse, Cost, MemoryUse, Violation, to_json
 from trn2model.estimate.serving_draft import draft_resolved, with_draft
 from trn2model.estimate.serving_memory import serving_memory
 from trn2model.estimate.serving_pass import Pass, decode_work, prefill_work, scaled, serving_pass
@@ -69,6 +70,18 @@ class ServingEstimate:
         """
         return memory_violations(self.memory, self.resolved) if np.ndim(self.ttft) == 0 else ()
 
+    @property
+    def communication(self) -> dict[str, tuple[CommunicationUse, ...]]:
+        """Collectives of both phases, their algorithms by name for a single scenario.
+
+        Returns
+        -------
+        dict
+            "prefill" and "decode" to kinds of collective, summed over the pass of one rank.
+        """
+        phases = {"prefill": self.prefill.communication, "decode": self.decode.communication}
+        return {phase: tuple(_named(use) for use in uses) for phase, uses in phases.items()}
+
     def to_dict(self) -> dict[str, Any]:
         """Estimate as JSON values.
 
@@ -81,6 +94,7 @@ class ServingEstimate:
         result: dict[str, Any] = {"scenario": self.resolved.to_dict()}
         result |= {f.name: to_json(getattr(self, f.name)) for f in fields(self) if f.name not in hidden}
         result["violations"] = to_json(self.violations)
+        result["communication"] = to_json(self.communication)
         return result
 
 
@@ -259,6 +273,11 @@ def decode_context(resolved: Resolved) -> Numeric:
     whole = requests.input_tokens + requests.output_tokens
     live = requests.input_tokens + requests.output_tokens / 2.0
     return live + resolved.profile.constants.kv_padding * (whole - live)
+
+
+def _named(use: CommunicationUse) -> CommunicationUse:
+    single = np.ndim(use.algorithm) == 0
+    return replace(use, algorithm=ALGORITHMS[int(use.algorithm)]) if single else use
 
 
 def _aligned(resolved: Resolved) -> Resolved:

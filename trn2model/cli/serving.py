@@ -1,0 +1,176 @@
+"""Command on a scenario: ``serve``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trn2model.cli.arguments import add_scenario_arguments, scenario_from
+from trn2model.cli.command import Command, Outcome
+from trn2model.cli.plans import memory_text, parts_text, verdict_text
+from trn2model.cli.text import columns, sections
+from trn2model.errors import InvalidInputError
+from trn2model.estimate.result import to_json
+from trn2model.estimate.serving import estimate_serving
+from trn2model.estimate.serving_plan import latency_violations, operating_point
+from trn2model.simulate.requests import parse_trace
+from trn2model.simulate.serving_scenario import simulate_scenario
+from trn2model.specs.fields import NONE, ScenarioField
+from trn2model.specs.resolve import resolve
+from trn2model.specs.scenario import Scenario
+from trn2model.ui.format import capacity, count, duration, percent, significant
+
+MAX_TRACE_BYTES: Final = 16 << 20
+_AXES: Final = ("tp", "cp", "ep", "dp", "pp")
+_TTFT: Final = ScenarioField(
+    "max_ttft", "float", "Longest TTFT", "Inference", "Longest time to first token to accept, in seconds",
+    name="max_ttft", minimum=1e-9, maximum=1e9, unset=NONE,
+)  # fmt: skip
+_TPOT: Final = ScenarioField(
+    "max_tpot", "float", "Longest TPOT", "Inference",
+    "Longest time per output token to accept, prefill stalls included, in seconds",
+    name="max_tpot", minimum=1e-9, maximum=1e9, unset=NONE,
+)  # fmt: skip
+_RATE: Final = ScenarioField(
+    "rate", "float", "Arrival rate", "Inference", "Run a queue of Poisson arrivals at so many requests per second",
+    name="rate", minimum=1e-9, maximum=1e9, unset=NONE,
+)  # fmt: skip
+_REQUESTS: Final = ScenarioField(
+    "requests", "int", "Requests", "Inference", "Requests in that queue", 1000, "requests", minimum=1, maximum=100_000
+)
+_SEED: Final = ScenarioField("seed", "int", "Seed", "Inference", "Seed of the arrivals", 0, "seed", 0, 2**31)
+_SERVING_FIELDS: Final = (_TTFT, _TPOT, _RATE, _REQUESTS, _SEED)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_scenario_arguments(parser)
+    group = parser.add_argument_group("Limits and queue")
+    for row in _SERVING_FIELDS:
+        default = "none" if row.default is None else f"{row.default}"
+        group.add_argument(row.flag, metavar="N" if row.kind == "int" else "X", help=f"{row.help}. Default: {default}.")
+    trace = "Run a queue of the requests in a CSV file with columns arrival, input, output instead"
+    group.add_argument("--trace", metavar="FILE", help=trace)
+
+
+def _serve(arguments: argparse.Namespace) -> Outcome:
+    given = {row.name: getattr(arguments, row.name) for row in _SERVING_FIELDS}
+    options = {
+        row.name: row.default if given[row.name] is None else row.parse(given[row.name]) for row in _SERVING_FIELDS
+    }
+    scenario = scenario_from(arguments)
+    estimate = estimate_serving(resolve(scenario, "serve"))
+    limits = options["max_ttft"], options["max_tpot"]
+    document = estimate.to_dict()
+    document["violations"] += to_json(latency_violations(estimate, *limits))
+    document["feasible"] = not document["violations"]
+    if limits != (None, None):
+        document["operating_point"] = operating_point(scenario, *limits).to_dict()
+    if arguments.trace or options["rate"] is not None:
+        document["queue"] = _queue(scenario, arguments.trace, options)
+    return Outcome(document, lambda: serving_text(document))
+
+
+def _queue(scenario: Scenario, path: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    requests = parse_trace(_read(path)) if path else None
+    trace = simulate_scenario(
+        scenario, options["rate"] or 1.0, options["requests"], seed=options["seed"], trace=requests
+    )
+    return {
+        "requests": len(trace.arrival),
+        "span": trace.span,
+        "output_tokens_per_s": trace.output_tokens_per_s,
+        "utilization": trace.utilization(),
+        **trace.percentiles(),
+    }
+
+
+def _read(path: str) -> str:
+    remedy = "give the path of a readable CSV file"
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_TRACE_BYTES + 1)
+        if len(data) <= MAX_TRACE_BYTES:
+            return data.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise InvalidInputError("trace", path[:60], f"a readable file ({reason})", remedy) from error
+    raise InvalidInputError("trace", path[:60], f"a file of at most {MAX_TRACE_BYTES:,} bytes", remedy)
+
+
+def serving_text(document: Mapping[str, Any]) -> str:
+    """Serving estimate as text for the terminal.
+
+    Parameters
+    ----------
+    document : Mapping
+        JSON form of a serving estimate, with an operating point and a queue where they were asked for.
+
+    Returns
+    -------
+    str
+        Headline, parts of both phases, memory, operating point, queue and assumptions.
+    """
+    prefill, decode = document["time"]["prefill"], document["time"]["decode"]
+    point = document.get("operating_point")
+    return sections(
+        [
+            ("", _scenario_text(document["scenario"])),
+            ("", verdict_text(document)),
+            ("", columns(_headline(document))),
+            ("Operating point", f"  {point['message']}" if point else ""),
+            ("Time to first token, by part", parts_text(prefill, document["ttft"], duration)),
+            ("One decode step, by part", parts_text(decode, sum(decode.values()), duration)),
+            ("Memory of the fullest rank, by part", memory_text(document["memory"])),
+            ("Queue", _queue_text(document["queue"]) if "queue" in document else ""),
+            ("Assumptions", "\n".join(f"  - {line}" for line in document["assumptions"])),
+        ]
+    )
+
+
+def _scenario_text(scenario: Mapping[str, Any]) -> str:
+    numerics = f"{scenario['precision']} {scenario['sparsity']}"
+    machine = f"{scenario['model']} on {scenario['count']} x {scenario['system']}, {numerics}"
+    degrees = " ".join(f"{axis} {scenario[axis]}" for axis in _AXES)
+    tokens = f"{scenario['input_tokens']:,} tokens in (bucket {scenario['context_bucket']:,})"
+    served = f"{scenario['concurrency']:,} requests per replica (graph of {scenario['compiled_batch']:,})"
+    return f"{machine}, profile {scenario['profile']}\n{degrees}, {served}, {tokens}, {scenario['output_tokens']:,} out"
+
+
+def _headline(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    cost = document["cost"]["usd_per_million_tokens"]
+    rows = [
+        ("time to first token", _ranged(document["ttft"], document["ttft_range"])),
+        ("time per output token", _ranged(document["tpot"], document["tpot_range"])),
+        ("  with prefill stalls", duration(document["tpot_with_stalls"])),
+        ("output throughput", f"{count(document['output_tokens_per_s'])} tok/s"),
+        ("  per chip", f"{count(document['output_tokens_per_s_per_chip'])} tok/s"),
+        ("concurrency that fits", f"{document['max_concurrency']:,.0f} per replica"),
+        ("KV cache per token", f"{capacity(document['kv_bytes_per_token'])}, held {document['kv_replication']:.3g} x"),
+        ("HBM bandwidth in decode", percent(document["hbm_bandwidth_utilization"])),
+    ]
+    if document["tokens_per_step"] > 1:
+        rows.append(("tokens per decode step", significant(document["tokens_per_step"])))
+    text = (
+        "not given: no public price for this option" if cost is None else f"{significant(cost)} USD per million tokens"
+    )
+    return [*rows, ("cost", text)]
+
+
+def _ranged(value: float, ends: list[float]) -> str:
+    return f"{duration(value)} ({duration(ends[0])} to {duration(ends[1])})"
+
+
+def _queue_text(queue: Mapping[str, Any]) -> str:
+    names = {"ttft": "time to first token", "tpot": "time per output token", "e2e": "whole request"}
+    shown = ("mean", "p50", "p90", "p99")
+    rows: list[tuple[str, ...]] = [("", *shown)]
+    for key, name in names.items():
+        rows.append((name, *("–" if queue[key][s] is None else duration(queue[key][s]) for s in shown)))
+    busy = ", ".join(f"{name} {percent(share)}" for name, share in queue["utilization"].items())
+    head = f"  {queue['requests']:,} requests in {duration(queue['span'])}: {busy}"
+    return head + "\n" + columns(rows, right=range(1, 5), indent="  ")
+
+
+SERVE: Final = Command("serve", "latency, throughput and concurrency of serving", _configure, _serve)
