@@ -1,0 +1,5 @@
+"""Entry of the dashboard: ``streamlit run dashboard.py``."""
+
+from trn2model.ui import shell
+
+shell.run()

@@ -1,0 +1,132 @@
+"""What a chart is here: a figure, its words, and the table that says the same."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trn2model.ui.charts.template import Mode, palette, template_name
+from trn2model.ui.tables import Table
+
+_TITLE_LENGTH: Final = 42
+_LINE_LENGTH: Final = 56
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Title, subtitle (the parameters that are not default), alternative text and file name of a chart."""
+
+    title: str
+    subtitle: str
+    alt: str
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure ready to draw, with its twin table; a wide one scrolls sideways on a phone instead of shrinking."""
+
+    words: Words
+    figure: dict[str, Any]
+    table: Table
+    wide: bool = False
+
+
+def compose(
+    words: Words,
+    traces: Sequence[Mapping[str, Any]],
+    layout: Mapping[str, Any],
+    table: Table,
+    mode: Mode,
+    height: int,
+    *,
+    wide: bool = False,
+) -> Chart:
+    """Chart from its traces: adds title, subtitle, template and height.
+
+    Parameters
+    ----------
+    words : Words
+        What the chart says about itself.
+    traces : Sequence
+        Plotly traces.
+    layout : Mapping
+        Plotly layout of this chart alone.
+    table : Table
+        The same content as rows.
+    mode : {"light", "dark"}
+        Dress of the figure.
+    height : int
+        Height of the drawing below the titles; `layout` gives its top margin as the room between the two. [px]
+    wide : bool
+        Whether it needs the width of a screen to be read.
+
+    Returns
+    -------
+    Chart
+        Ready for the screen, the camera and the report.
+    """
+    title_lines, subtitle_lines = wrap(words.title, _TITLE_LENGTH, 2), wrap(words.subtitle, _LINE_LENGTH, 3)
+    subtitle = {"text": "<br>".join(subtitle_lines), "font": {"size": 12, "color": palette(mode).muted}}
+    title = {
+        "text": f"<b>{'<br>'.join(title_lines)}</b>",
+        "subtitle": subtitle,
+        "y": 1,
+        "yref": "container",
+        "yanchor": "top",
+        "pad": {"t": 10 + 20 * (len(title_lines) - 1), "l": 8},
+    }
+    head = 26 + 20 * len(title_lines) + 16 * len(subtitle_lines)
+    margin = {"l": 8, "r": 8, "b": 8, **layout.get("margin", {})}
+    margin["t"] = head + margin.get("t", 0)
+    whole = {"template": template_name(mode), **layout, "height": height + head, "title": title, "margin": margin}
+    return Chart(words, {"data": [dict(trace) for trace in traces], "layout": whole}, table, wide)
+
+
+def wrap(text: str, length: int, lines: int) -> tuple[str, ...]:
+    """Text broken at words to fit a narrow chart, with an ellipsis where something was left out.
+
+    Parameters
+    ----------
+    text : str
+        One line of text.
+    length : int
+        Characters that fit on a line.
+    lines : int
+        Lines that fit.
+
+    Returns
+    -------
+    tuple of str
+        The lines; empty for an empty text.
+
+    Examples
+    --------
+    >>> wrap("tp 8 · pp 4 · seq 8192", 12, 1)
+    ('tp 8 · pp …',)
+    """
+    return tuple(textwrap.wrap(text, length, max_lines=lines, placeholder=" …"))
+
+
+def file_stem(*parts: str) -> str:
+    """Telling file name without an ending, safe on every system.
+
+    Parameters
+    ----------
+    *parts : str
+        Words of the name.
+
+    Returns
+    -------
+    str
+        Lower case, dashes for all else.
+
+    Examples
+    --------
+    >>> file_stem("trn2model", "Step time", "llama-3.1-70b")
+    'trn2model-step-time-llama-3.1-70b'
+    """
+    return re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower()).strip("-.")[:120]

@@ -1,0 +1,284 @@
+"""Numbers as people read them: three significant digits, decimal prefixes for rates, binary ones for capacity."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from trn2model.units import from_si
+
+#: Printed where there is nothing to print.
+NOTHING: Final = "–"
+
+_LADDERS: Final[dict[str, tuple[str, ...]]] = {
+    "capacity": ("B", "KiB", "MiB", "GiB", "TiB"),
+    "traffic": ("B", "kB", "MB", "GB", "TB"),
+    "B/s": ("B/s", "MB/s", "GB/s", "TB/s"),
+    "FLOP": ("FLOP", "GFLOP", "TFLOP", "PFLOP"),
+    "FLOP/s": ("GFLOP/s", "TFLOP/s", "PFLOP/s"),
+    "element/s": ("element/s", "Gelement/s"),
+    "s": ("ns", "us", "ms", "s"),
+    "Hz": ("Hz", "GHz"),
+    "W": ("W", "kW"),
+}
+_SPELLING: Final = {"us": "µs", "USD/h": "USD/h", "token/s": "tok/s", "token": "tokens", "1": ""}
+_COUNT_STEPS: Final = ((1e12, 1e12, " T"), (1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e4, 1e3, " k"))
+_LEAST_FRACTION: Final = 1e-4
+_HOUR: Final = 3600.0
+_DAY: Final = 24 * _HOUR
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Number with a fixed count of significant digits, thousands separated, without an exponent in everyday ranges.
+
+    Parameters
+    ----------
+    value : float
+        Any number.
+    digits : int
+        Significant digits to keep.
+
+    Returns
+    -------
+    str
+        The rounded number; an en dash where it is not finite.
+
+    Examples
+    --------
+    >>> significant(1234.5), significant(0.012345), significant(41.96)
+    ('1,230', '0.0123', '42.0')
+    """
+    if not math.isfinite(value):
+        return NOTHING
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits - 1}e}")
+    magnitude = math.floor(math.log10(abs(rounded)))
+    if not -5 <= magnitude < 15:
+        return f"{rounded:.{digits - 1}e}"
+    return f"{rounded:,.{max(digits - 1 - magnitude, 0)}f}"
+
+
+def exact(value: float) -> str:
+    """Number as it was printed at its source: every digit it has, thousands separated.
+
+    Parameters
+    ----------
+    value : float
+        Any number.
+
+    Returns
+    -------
+    str
+        The number without trailing zeros.
+
+    Examples
+    --------
+    >>> exact(1299.0), exact(0.1), exact(2.9)
+    ('1,299', '0.1', '2.9')
+    """
+    if not math.isfinite(value):
+        return NOTHING
+    rounded = float(f"{value:.9g}")
+    if rounded == int(rounded) and abs(rounded) < 1e15:
+        return f"{int(rounded):,}"
+    return f"{rounded:,.9g}"
+
+
+def capacity(value: float) -> str:
+    """Bytes of memory in binary units.
+
+    Parameters
+    ----------
+    value : float
+        Capacity. [B]
+
+    Returns
+    -------
+    str
+        In B, KiB, MiB, GiB or TiB.
+
+    Examples
+    --------
+    >>> capacity(24 * 2**30)
+    '24.0 GiB'
+    """
+    return _scaled(value, "capacity")
+
+
+def traffic(value: float) -> str:
+    """Bytes moved, in decimal units.
+
+    Parameters
+    ----------
+    value : float
+        Bytes that cross a link or the memory bus. [B]
+
+    Returns
+    -------
+    str
+        In B, kB, MB, GB or TB.
+
+    Examples
+    --------
+    >>> traffic(1.5e9)
+    '1.50 GB'
+    """
+    return _scaled(value, "traffic")
+
+
+def bandwidth(value: float) -> str:
+    """Byte rate in decimal units.
+
+    Parameters
+    ----------
+    value : float
+        Rate. [B/s]
+
+    Returns
+    -------
+    str
+        In MB/s, GB/s or TB/s.
+
+    Examples
+    --------
+    >>> bandwidth(2.9e12)
+    '2.90 TB/s'
+    """
+    return _scaled(value, "B/s")
+
+
+def flop_rate(value: float) -> str:
+    """FLOP rate in decimal units.
+
+    Parameters
+    ----------
+    value : float
+        Rate. [FLOP/s]
+
+    Returns
+    -------
+    str
+        In GFLOP/s, TFLOP/s or PFLOP/s.
+
+    Examples
+    --------
+    >>> flop_rate(667e12)
+    '667 TFLOP/s'
+    """
+    return _scaled(value, "FLOP/s")
+
+
+def duration(value: float) -> str:
+    """Time from nanoseconds to days.
+
+    Parameters
+    ----------
+    value : float
+        Time. [s]
+
+    Returns
+    -------
+    str
+        In ns, µs, ms, s, h or days.
+
+    Examples
+    --------
+    >>> duration(0.0123), duration(7200)
+    ('12.3 ms', '2.00 h')
+    """
+    if value >= 2 * _DAY:
+        return f"{significant(from_si(value, 'day'))} days"
+    if value >= _HOUR:
+        return f"{significant(from_si(value, 'h'))} h"
+    return _scaled(value, "s")
+
+
+def percent(fraction: float, digits: int = 3) -> str:
+    """Share of a whole.
+
+    Parameters
+    ----------
+    fraction : float
+        0 to 1.
+    digits : int
+        Significant digits.
+
+    Returns
+    -------
+    str
+        In percent.
+
+    Examples
+    --------
+    >>> percent(0.4213)
+    '42.1 %'
+    """
+    if 0 < fraction < _LEAST_FRACTION:
+        return "<0.01 %"
+    return f"{significant(from_si(fraction, '%'), digits)} %"
+
+
+def count(value: float) -> str:
+    """Number of things, with a decimal prefix once it is long.
+
+    Parameters
+    ----------
+    value : float
+        A count.
+
+    Returns
+    -------
+    str
+        Three significant digits and k, M, G or T.
+
+    Examples
+    --------
+    >>> count(41234), count(1024)
+    ('41.2 k', '1,024')
+    """
+    for threshold, step, prefix in _COUNT_STEPS:
+        if abs(value) >= threshold:
+            return f"{significant(value / step)}{prefix}"
+    return exact(value) if value == round(value) else significant(value)
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A figure in its everyday unit, from its SI unit.
+
+    Parameters
+    ----------
+    value : float or None
+        Number in `unit`; None where nothing is published.
+    unit : str
+        SI unit of the unit table.
+
+    Returns
+    -------
+    str
+        Number and unit; an en dash for None.
+
+    Examples
+    --------
+    >>> quantity(667e12, "FLOP/s"), quantity(96 * 2**30, "B"), quantity(None, "B")
+    ('667 TFLOP/s', '96 GiB', '–')
+    """
+    if value is None:
+        return NOTHING
+    ladder = _LADDERS.get("capacity" if unit == "B" else unit, (unit,))
+    named = _rung(value, ladder)
+    number = value if unit not in _LADDERS and unit != "B" else from_si(value, named)
+    return f"{exact(number)} {_SPELLING.get(named, named)}".strip()
+
+
+def _scaled(value: float, ladder: str) -> str:
+    if not math.isfinite(value):
+        return NOTHING
+    unit = _rung(value, _LADDERS[ladder])
+    return f"{significant(from_si(value, unit))} {_SPELLING.get(unit, unit)}"
+
+
+def _rung(value: float, ladder: tuple[str, ...]) -> str:
+    """Largest unit in which the rounded number is at least one."""
+    fitting = [unit for unit in ladder[1:] if abs(from_si(value, unit)) >= 0.9995]
+    return fitting[-1] if fitting else ladder[0]

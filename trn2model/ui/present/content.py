@@ -1,0 +1,118 @@
+"""What a page shows, as plain data: the screen draws it, the report prints it, the downloads hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trn2model.ui.charts.chart import Chart
+from trn2model.ui.tables import Table, to_records
+
+Tone = Literal["good", "bad", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number to read from afar, and what it means."""
+
+    label: str
+    value: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The sentence that answers the page's question."""
+
+    text: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A table to read, with a title and a line on how to read it."""
+
+    title: str
+    note: str
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """Plain sentences under a title."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """A formula in LaTeX and what it gives."""
+
+    name: str
+    says: str
+    latex: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Formulas under a title that opens on demand."""
+
+    title: str
+    equations: tuple[Equation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Plain links to other scenarios: what each is called and its query string."""
+
+    title: str
+    items: tuple[tuple[str, str], ...]
+
+
+Block = Chart | Listing | Remarks | Folded | Links
+#: Blocks side by side on a wide screen, below each other on a narrow one.
+Row = tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A whole page."""
+
+    title: str
+    configuration: str
+    verdict: Verdict | None
+    metrics: tuple[Metric, ...]
+    rows: tuple[Row, ...]
+
+    def tables(self) -> dict[str, Table]:
+        """Every table of the page, chart twins included, by title.
+
+        Returns
+        -------
+        dict
+            Title to table, in reading order.
+        """
+        found: dict[str, Table] = {}
+        for block in (block for row in self.rows for block in row):
+            if isinstance(block, Chart):
+                found[block.words.title] = block.table
+            elif isinstance(block, Listing):
+                found[block.title] = block.table
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Page as JSON values.
+
+        Returns
+        -------
+        dict
+            Title, configuration, verdict, metrics and tables.
+        """
+        return {
+            "page": self.title,
+            "configuration": self.configuration,
+            "verdict": self.verdict.text if self.verdict else None,
+            "metrics": {metric.label: metric.value for metric in self.metrics},
+            "tables": {title: to_records(table) for title, table in self.tables().items()},
+        }

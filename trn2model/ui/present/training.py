@@ -1,0 +1,308 @@
+"""Training page: where the step goes, what fills HBM, how hard HBM works, what is sent."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from trn2model.estimate.collective_plans import ALGORITHMS
+from trn2model.estimate.training import TrainingEstimate
+from trn2model.specs.resolve import Resolved
+from trn2model.ui.charts.bars import Limit, Part, Row, row_bars, stacked_bar
+from trn2model.ui.charts.chart import Chart, Words, file_stem
+from trn2model.ui.charts.template import Mode
+from trn2model.ui.format import NOTHING, bandwidth, capacity, count, duration, percent, significant, traffic
+from trn2model.ui.present.content import Content, Listing, Metric, Remarks
+from trn2model.ui.present.steps import PART_COLOURS, PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows
+from trn2model.ui.present.verdict import training_verdict
+from trn2model.ui.present.words import AXIS_NAMES, configuration, model_title, rank_name, subtitle
+from trn2model.ui.tables import Table, table
+from trn2model.units import from_si
+
+_MEMORY_COLOURS: Final = {
+    "weights": 0,
+    "gradients": 1,
+    "optimizer": 2,
+    "activations": 3,
+    "logits": 4,
+    "buffers": 5,
+    "kv_cache": 8,
+    "reserve": 9,
+}
+_SHOWN_OPERATORS: Final = 14
+_MS_BELOW: Final = 2.0
+
+
+def content(estimate: TrainingEstimate, mode: Mode) -> Content:
+    """Training page of a single plan.
+
+    Parameters
+    ----------
+    estimate : TrainingEstimate
+        The estimate.
+    mode : {"light", "dark"}
+        Dress of the charts.
+
+    Returns
+    -------
+    Content
+        Verdict, metrics, charts and tables.
+    """
+    return Content(
+        title="Training",
+        configuration=configuration(estimate.resolved),
+        verdict=training_verdict(estimate),
+        metrics=metrics(estimate),
+        rows=(
+            (step_time_rows(estimate, mode), memory_bar(estimate, mode)),
+            (_communication(estimate),),
+            (hbm_bars(estimate, mode),),
+            (Remarks("Assumptions behind these numbers", tuple(estimate.assumptions)),),
+        ),
+    )
+
+
+def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
+    """Headline numbers of a training step.
+
+    Parameters
+    ----------
+    estimate : TrainingEstimate
+        A single plan.
+
+    Returns
+    -------
+    tuple of Metric
+        Step time, throughput, MFU, HBM and cost.
+    """
+    low, high = (float(bound) for bound in estimate.step_time_range)
+    memory, cost = estimate.memory, estimate.cost
+    rank = rank_name(estimate.resolved)
+    per_token = cost.usd_per_million_tokens
+    return (
+        Metric("Step time", duration(float(estimate.step_time)), _range_help(low, high)),
+        Metric("Throughput", f"{count(float(estimate.tokens_per_s))} tok/s", "Tokens per second of the whole job."),
+        Metric(
+            "Per chip", f"{count(float(estimate.tokens_per_s_per_chip))} tok/s", "Over all chips rented, idle ones too."
+        ),
+        Metric(
+            "MFU",
+            percent(float(estimate.mfu)),
+            f"Model FLOP without recompute over the dense peak of all chips; HFU {percent(float(estimate.hfu))}.",
+        ),
+        Metric(
+            "HBM",
+            percent(float(memory.used_bytes) / memory.capacity_bytes),
+            f"{capacity(float(memory.used_bytes))} of {capacity(memory.capacity_bytes)} per {rank}, heaviest stage.",
+        ),
+        Metric(
+            "Cost", NOTHING if per_token is None else f"${significant(float(per_token))}/M tok", _cost_help(estimate)
+        ),
+    )
+
+
+def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
+    """Step time part by part, each bar beginning where the last one ended.
+
+    Parameters
+    ----------
+    estimate : TrainingEstimate
+        A single plan.
+    mode : {"light", "dark"}
+        Dress of the chart.
+
+    Returns
+    -------
+    Chart
+        One row per part that takes time.
+    """
+    unit, parts = _scaled_parts(estimate)
+    total = sum(value for _, value in parts)
+    rows, start = [], 0.0
+    for name, value in parts:
+        label = f"{duration(float(estimate.time[name]))} · {percent(value / total, 2)}"
+        rows.append(Row(SHORT_NAMES.get(name, name), start, value, label, PART_COLOURS.get(name, 9)))
+        start += value
+    words = _words(estimate, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
+    return row_bars(
+        words, rows, f"time from the start of the step [{unit}], parts added up", None, _time_table(estimate), mode
+    )
+
+
+def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
+    """Step time as one bar of parts.
+
+    Parameters
+    ----------
+    estimate : TrainingEstimate
+        A single plan.
+    mode : {"light", "dark"}
+        Dress of the chart.
+
+    Returns
+    -------
+    Chart
+        One segment per part.
+    """
+    unit, parts = _scaled_parts(estimate)
+    total = sum(value for _, value in parts)
+    segments = [
+        Part(SHORT_NAMES.get(name, name), value, percent(value / total, 2), PART_COLOURS.get(name, 9))
+        for name, value in parts
+    ]
+    words = _words(estimate, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
+    return stacked_bar(words, segments, f"step time [{unit}]", None, _time_table(estimate), mode)
+
+
+def memory_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
+    """HBM of one rank by part against its capacity.
+
+    Parameters
+    ----------
+    estimate : TrainingEstimate
+        A single plan.
+    mode : {"light", "dark"}
+        Dress of the chart.
+
+    Returns
+    -------
+    Chart
+        One bar and the capacity as a line.
+    """
+    memory, rank = estimate.memory, rank_name(estimate.resolved)
+    sizes = {name: float(size) for name, size in memory.parts.items()}
+    segments = [
+        Part(name.replace("_", " "), from_si(size, "GiB"), capacity(size), _MEMORY_COLOURS.get(name, 9))
+        for name, size in sizes.items()
+    ]
+    limit = Limit(from_si(memory.capacity_bytes, "GiB"), f"capacity {capacity(memory.capacity_bytes)} per {rank}")
+    used = float(memory.used_bytes)
+    alt = f"HBM of one {rank}: {capacity(used)} used of {capacity(memory.capacity_bytes)}; " + ", ".join(
+        f"{name} {capacity(size)}" for name, size in sizes.items()
+    )
+    rows = [(name, size, size / memory.capacity_bytes) for name, size in sizes.items()]
+    rows.append(("used", used, used / memory.capacity_bytes))
+    twin = table(("part", "size [B]", "share of capacity"), rows)
+    words = _words(estimate, f"HBM of one {rank}", "hbm", alt, "heaviest stage")
+    return stacked_bar(words, segments, "GiB", limit, twin, mode)
+
+
+def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
+    """HBM bandwidth that each operator uses while it runs, against the peak.
+
+    Parameters
+    ----------
+    estimate : TrainingEstimate
+        A single plan.
+    mode : {"light", "dark"}
+        Dress of the chart.
+
+    Returns
+    -------
+    Chart
+        One row per operator, the longest-running first.
+    """
+    core = estimate.resolved.core
+    rows = sorted(operator_rows(estimate), key=lambda row: -row.step_time)
+    bars = [
+        Row(row.name, 0.0, from_si(row.hbm_bytes / row.time, "GB/s"), _hbm_label(row, core.hbm_bandwidth), 0)
+        for row in rows[:_SHOWN_OPERATORS]
+    ]
+    rank = rank_name(estimate.resolved)
+    limit = Limit(from_si(core.hbm_bandwidth, "GB/s"), f"peak {bandwidth(core.hbm_bandwidth)} per {rank}")
+    mean = float(estimate.hbm_bandwidth_utilization)
+    alt = f"HBM bandwidth used per {rank}: {percent(mean)} of the peak over the whole step."
+    twin = table(
+        (
+            "operator",
+            "forward runs per step",
+            "HBM traffic per run [B]",
+            "time per run [s]",
+            "bandwidth [B/s]",
+            "share of peak",
+        ),
+        [
+            (
+                row.name,
+                row.runs,
+                row.hbm_bytes,
+                row.time,
+                row.hbm_bytes / row.time,
+                row.hbm_bytes / row.time / core.hbm_bandwidth,
+            )
+            for row in rows
+        ],
+    )
+    words = _words(
+        estimate, "HBM bandwidth by operator", "hbm-bandwidth", alt, f"{percent(mean)} of peak over the step"
+    )
+    return row_bars(words, bars, f"GB/s per {rank}, longest-running operators first", limit, twin, mode)
+
+
+def _communication(estimate: TrainingEstimate) -> Listing:
+    rows = [
+        (
+            f"{AXIS_NAMES.get(use.axis, use.axis)} ({use.axis})",
+            use.op.replace("_", " "),
+            traffic(float(use.bytes)),
+            count(float(use.count)),
+            ALGORITHMS[int(np.asarray(use.algorithm))].replace("_", " "),
+            duration(float(use.link_time)),
+            duration(float(use.exposed_time)),
+            bandwidth(float(use.busbw)),
+        )
+        for use in estimate.communication
+    ]
+    columns = ("axis", "operation", "bytes per call", "calls", "algorithm", "on the links", "exposed", "bus bandwidth")
+    note = (
+        "Per step and rank. Exposed is the time that compute does not hide; bus bandwidth is nccom-test's definition."
+    )
+    return Listing("Communication", note if rows else "This plan sends nothing.", table(columns, rows))
+
+
+def _scaled_parts(estimate: TrainingEstimate) -> tuple[str, list[tuple[str, float]]]:
+    unit = "ms" if float(estimate.step_time) < _MS_BELOW else "s"
+    parts = [(name, from_si(float(part), unit)) for name, part in estimate.time.items() if float(part) > 0]
+    return unit, parts
+
+
+def _time_table(estimate: TrainingEstimate) -> Table:
+    whole = float(estimate.step_time)
+    rows = [(PART_NAMES.get(name, name), float(part), float(part) / whole) for name, part in estimate.time.items()]
+    return table(("part", "time [s]", "share of step"), [*rows, ("step", whole, 1.0)])
+
+
+def _parts_alt(estimate: TrainingEstimate, parts: list[tuple[str, float]], total: float) -> str:
+    listed = ", ".join(f"{PART_NAMES.get(name, name)} {percent(value / total, 2)}" for name, value in parts)
+    return f"A step of {duration(float(estimate.step_time))} by part: {listed}."
+
+
+def _words(estimate: TrainingEstimate, title: str, stem: str, alt: str, detail: str = "") -> Words:
+    scenario = estimate.resolved.scenario
+    name = file_stem("trn2model", stem, model_title(scenario.model), f"{scenario.count}x{scenario.system}")
+    line = " · ".join(part for part in (detail, subtitle(scenario)) if part)
+    return Words(title, line, alt, name)
+
+
+def _hbm_label(row: OperatorRow, peak: float) -> str:
+    return percent(row.hbm_bytes / row.time / peak, 2)
+
+
+def _range_help(low: float, high: float) -> str:
+    if low == high:
+        return "One optimizer step over the global batch."
+    return (
+        f"One optimizer step over the global batch; the profile's residuals give {duration(low)} to {duration(high)}."
+    )
+
+
+def _cost_help(estimate: TrainingEstimate) -> str:
+    resolved: Resolved = estimate.resolved
+    rent = estimate.cost.usd_per_hour
+    option = resolved.price_option
+    return (
+        f"No {option} price is published."
+        if rent is None
+        else f"{option}: ${significant(rent)} per hour for all machines."
+    )

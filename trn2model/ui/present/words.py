@@ -1,0 +1,207 @@
+"""Names and phrases that every page shares."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from trn2model.errors import InvalidInputError, Trn2ModelError
+from trn2model.specs import catalog
+from trn2model.specs.fields import ScenarioField
+from trn2model.specs.model import ModelSpec
+from trn2model.specs.resolve import Resolved
+from trn2model.specs.scenario import FIELDS, Scenario
+from trn2model.ui.format import count
+
+AXIS_NAMES: Final = {
+    "tp": "tensor parallel",
+    "cp": "context parallel",
+    "ep": "expert parallel",
+    "dp": "data parallel",
+    "pp": "pipeline parallel",
+}
+_HEADLINE: Final = ("model", "system", "count")
+_UNPRINTABLE: Final = re.compile(r"[^\w .,:+()×/-]")
+
+
+def plain(text: str, length: int = 60) -> str:
+    """Text from a link or a file with everything taken out that a page could read as markup.
+
+    Parameters
+    ----------
+    text : str
+        Text of unknown origin.
+    length : int
+        Longest text to return.
+
+    Returns
+    -------
+    str
+        Letters, digits and harmless punctuation; a middle dot for each other character.
+
+    Examples
+    --------
+    >>> plain("<img src=x>")
+    '·img src·x·'
+    """
+    cut = text if len(text) <= length else f"{text[:length]}…"
+    return _UNPRINTABLE.sub("·", cut.replace("…", " "))
+
+
+def model_title(model: str | ModelSpec) -> str:
+    """Name of a model as people write it.
+
+    Parameters
+    ----------
+    model : str or ModelSpec
+        A catalog name or a model of one's own.
+
+    Returns
+    -------
+    str
+        Title.
+    """
+    spec = catalog.model(model) if isinstance(model, str) else model
+    return plain(spec.title or spec.name)
+
+
+def linkable(scenario: Scenario) -> Scenario:
+    """Scenario as a link can carry it: a model of one's own gives way to the default model.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+
+    Returns
+    -------
+    Scenario
+        The same, on a catalog model.
+    """
+    return replace(scenario, model=Scenario().model) if isinstance(scenario.model, ModelSpec) else scenario
+
+
+def machine(scenario: Scenario) -> str:
+    """Machines of a scenario in words.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+
+    Returns
+    -------
+    str
+        Count and name of the system.
+    """
+    return f"{scenario.count} × {scenario.system}"
+
+
+def changed_fields(scenario: Scenario) -> tuple[ScenarioField, ...]:
+    """Fields that differ from their default, apart from model, system and count.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+
+    Returns
+    -------
+    tuple of ScenarioField
+        In the order of the table.
+    """
+    return tuple(row for row in FIELDS if row.name not in _HEADLINE and getattr(scenario, row.name) != row.default)
+
+
+def subtitle(scenario: Scenario) -> str:
+    """Model, machines, and every parameter that is not at its default.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+
+    Returns
+    -------
+    str
+        One line for under a chart's title.
+    """
+    changes = (f"{_short(row)} {row.format(getattr(scenario, row.name))}" for row in changed_fields(scenario))
+    return " · ".join((model_title(scenario.model), machine(scenario), *changes))
+
+
+def configuration(resolved: Resolved) -> str:
+    """What was estimated, with automatic degrees decided.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        A single plan.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    scenario, plan = resolved.scenario, resolved.plan
+    chips = resolved.system.num_chips * scenario.count
+    degrees = [(axis, float(getattr(plan, axis))) for axis in AXIS_NAMES]
+    shown = [f"{axis} {count(size)}" for axis, size in degrees if size > 1] or ["one rank"]
+    sparse = "dense" if scenario.sparsity == "dense" else f"sparse {scenario.sparsity}"
+    return " · ".join(
+        (
+            model_title(scenario.model),
+            f"{machine(scenario)} ({count(chips)} {'chip' if chips == 1 else 'chips'})",
+            " ".join(shown),
+            f"{scenario.precision} {sparse}",
+            f"sequence {count(float(plan.sequence_length))}",
+            f"batch {count(float(plan.global_batch_size))}",
+            f"profile {resolved.profile.name}",
+        )
+    )
+
+
+def rank_name(resolved: Resolved) -> str:
+    """What one rank is called on this system.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        A scenario.
+
+    Returns
+    -------
+    str
+        "logical core", "core" or "GPU".
+    """
+    if resolved.core.chip.family == "gpu":
+        return "GPU"
+    return "logical core" if resolved.core.cores_per_rank > 1 else "core"
+
+
+def complaint(error: Trn2ModelError) -> str:
+    """One clear message for a scenario that means nothing or that the hardware cannot run.
+
+    Parameters
+    ----------
+    error : Trn2ModelError
+        What the estimate raised.
+
+    Returns
+    -------
+    str
+        Field, value, allowed range and remedy where the error knows them.
+    """
+    if not isinstance(error, InvalidInputError):
+        return plain(str(error), 400)
+    named = f"{_label(error.field)} = {plain(str(error.value))}"
+    return f"{named} does not work here. Allowed: {plain(error.allowed, 300)}. To fix it: {plain(error.remedy, 300)}."
+
+
+def _label(name: str) -> str:
+    return next((row.label for row in FIELDS if row.name == name), plain(name))
+
+
+def _short(row: ScenarioField) -> str:
+    return row.name.replace("_", " ")

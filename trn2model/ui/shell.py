@@ -1,0 +1,133 @@
+"""The frame round every page: page list, sidebar, and what a page gets to work with."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import streamlit as st
+from PIL import Image
+
+from trn2model.errors import InvalidInputError, Trn2ModelError
+from trn2model.estimate.training import TrainingEstimate
+from trn2model.specs.scenario import FIELDS, Scenario
+from trn2model.ui import estimates, link, own_model, widgets
+from trn2model.ui.charts.template import Mode
+from trn2model.ui.present.words import complaint
+
+#: file and title; no icons, because Streamlit fetches a page's icon from the network as its favicon
+PAGES: Final = (
+    ("pages/overview.py", "Overview"),
+    ("pages/chip.py", "Chip"),
+    ("pages/topology.py", "Topology"),
+    ("pages/training.py", "Training"),
+    ("pages/sources.py", "Sources"),
+)
+_SIDEBAR_WIDTH: Final = 330
+_STYLE: Final = """<style>
+[data-testid="stMainBlockContainer"] {padding: 4.5rem 2rem 3rem}
+[data-testid="stMetricValue"] {font-size: 1.35rem}
+.presets, .presets a {color: var(--text-color, inherit); font-size: 0.95rem}
+@media (max-width: 640px) {
+  [data-testid="stMainBlockContainer"] {padding: 4.5rem 1rem 2rem}
+  [class*="st-key-wide-"] {overflow-x: auto}
+  [class*="st-key-wide-"] > div {min-width: 760px}
+}
+</style>"""
+_OPEN_GROUPS: Final = ("Model", "System", "Parallelism")
+_ENTERED: Final = "_entered_by_dashboard"
+_SCENARIO: Final = "_scenario"
+_PROBLEM: Final = "_scenario_problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a page works with: the scenario, its estimate unless it means nothing, and the colours on the screen."""
+
+    scenario: Scenario
+    estimate: TrainingEstimate | None
+    problem: str | None
+    mode: Mode
+
+
+def run() -> None:
+    """Draw the frame and run the chosen page; the whole of ``dashboard.py``."""
+    page = st.navigation(_pages(), position="top")
+    st.set_page_config(f"{page.title} · trn2model", _icon(), layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH)
+    st.html(_STYLE)
+    _settle_memory()
+    link.sweep()
+    st.session_state[_ENTERED] = True
+    with st.sidebar:
+        _draw_scenario()
+    link.show_notices()
+    page.run()
+
+
+def enter() -> Scene:
+    """First call of every page: its scenario and estimate, once the frame stands.
+
+    Returns
+    -------
+    Scene
+        What the page works with.
+
+    Notes
+    -----
+    A fresh server whose first visitor opens a page's own address runs that page's file alone, because it lies in a
+    folder called pages. Then the pages are declared here and the session starts again from ``dashboard.py``.
+    """
+    if not st.session_state.get(_ENTERED):
+        st.navigation(_pages(), position="hidden")
+        st.rerun()
+    scenario: Scenario = st.session_state[_SCENARIO]
+    mode: Mode = "dark" if st.context.theme.type == "dark" else "light"
+    if problem := st.session_state[_PROBLEM]:
+        return Scene(scenario, None, problem, mode)
+    try:
+        return Scene(scenario, estimates.training(scenario), None, mode)
+    except Trn2ModelError as error:
+        return Scene(scenario, None, complaint(error), mode)
+
+
+@cache
+def _icon() -> Image.Image:
+    """Sixteen chips on a grid; drawn here because Streamlit fetches its named icons from the network."""
+    icon = Image.new("RGB", (32, 32), "white")
+    for corner in range(16):
+        x, y = 8 * (corner % 4) + 1, 8 * (corner // 4) + 1
+        icon.paste((0, 114, 178), (x, y, x + 6, y + 6))
+    return icon
+
+
+def _pages() -> list[Any]:
+    return [st.Page(path, title=title, default=index == 0) for index, (path, title) in enumerate(PAGES)]
+
+
+def _draw_scenario() -> None:
+    groups = dict.fromkeys(row.group for row in FIELDS)
+    values: dict[str, object] = {}
+    for group in groups:
+        with st.expander(f"**{group}**", expanded=group in _OPEN_GROUPS):
+            for row in FIELDS:
+                if row.group == group:
+                    values[row.name] = widgets.draw(row)
+            if group == "Model":
+                values["model"] = own_model.draw() or values["model"]
+    widgets.draw_exact_number()
+    st.session_state[_PROBLEM] = None
+    try:
+        st.session_state[_SCENARIO] = Scenario.from_dict(values)
+    except InvalidInputError as error:
+        st.session_state[_SCENARIO] = Scenario()
+        st.session_state[_PROBLEM] = complaint(error)
+
+
+@st.cache_resource(show_spinner=False)
+def _settle_memory() -> bool:
+    """Collect once and set what is loaded aside, so that later collections do not walk through it."""
+    gc.collect()
+    gc.freeze()
+    return True

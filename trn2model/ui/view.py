@@ -1,0 +1,209 @@
+"""Draws a page's content: verdict, metrics, charts with their tables, and what can be taken away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html import escape
+from typing import Any, Final, Literal
+
+import pandas as pd
+import streamlit as st
+
+from trn2model.specs.model import ModelSpec
+from trn2model.ui import link, report
+from trn2model.ui.charts.chart import Chart, file_stem
+from trn2model.ui.charts.template import Mode
+from trn2model.ui.present.content import Block, Content, Folded, Links, Listing, Metric, Remarks, Verdict
+from trn2model.ui.present.words import model_title
+from trn2model.ui.shell import Scene
+from trn2model.ui.tables import Table, to_csv, to_csv_book
+
+_TABLE_HEIGHT: Final = 420
+_LONG_TABLE: Final = 13
+#: Columns of text that the browser would cut too short.
+_WIDTHS: Final[dict[str, Literal["small", "medium", "large"]]] = {
+    "value": "small",
+    "figure": "medium",
+    "source": "medium",
+    "note": "large",
+    "alternatives": "large",
+}
+
+Builder = Callable[[Mode], Content]
+
+
+def page(
+    scene: Scene,
+    title: str,
+    content: Callable[..., Content],
+    controls: Callable[[Scene], dict[str, Any]] | None = None,
+    always: bool = False,
+) -> None:
+    """Draw a page: title, link and downloads, its own controls, and its content in the colours of the screen.
+
+    Parameters
+    ----------
+    scene : Scene
+        What the page works with.
+    title : str
+        Title of the page.
+    content : Callable
+        Takes the estimate and the mode, and the options by name; the report asks for it in light.
+    controls : Callable or None
+        Draws the page's own widgets and returns what was chosen.
+    always : bool
+        Whether the page has something to show for a scenario that means nothing.
+    """
+    head = st.container()
+    if scene.problem:
+        with head:
+            _head(scene, title, None)
+        st.error(scene.problem, icon=":material/block:")
+        st.caption("Change the parameter in the sidebar, or open a preset from the Overview.")
+        if not always:
+            return
+    options = controls(scene) if controls else {}
+
+    def build(mode: Mode) -> Content:
+        return content(scene.estimate, mode, **options)
+
+    if not scene.problem:
+        with head:
+            _head(scene, title, build)
+    _show(build(scene.mode))
+
+
+def _show(content: Content) -> None:
+    if content.configuration:
+        st.caption(content.configuration)
+    if content.verdict:
+        _show_verdict(content.verdict)
+    _show_metrics(content.metrics)
+    for number, row in enumerate(content.rows):
+        for place, block in zip(st.columns(len(row), gap="medium"), row, strict=True):
+            with place:
+                _show_block(block, f"{content.title}-{number}")
+
+
+def _head(scene: Scene, title: str, build: Builder | None) -> None:
+    left, right = st.columns([4, 1], vertical_alignment="center")
+    left.header(title, anchor=False)
+    with right.popover("Share", icon=":material/ios_share:", width="stretch", key="share"):
+        address = link.address(scene.scenario)
+        st.caption("Link to this page with this scenario")
+        st.code(address, language=None, wrap_lines=True)
+        if isinstance(scene.scenario.model, ModelSpec):
+            st.caption("Your own model is not part of the link.")
+        if build:
+            _downloads(scene, build, title, address)
+
+
+def _downloads(scene: Scene, build: Builder, title: str, address: str) -> None:
+    stem = file_stem("trn2model", title, model_title(scene.scenario.model), scene.scenario.system)
+
+    def page() -> Content:
+        return build("light")
+
+    def as_json() -> str:
+        estimate = scene.estimate.to_dict() if scene.estimate else None
+        return json.dumps(page().to_dict() | {"link": address, "estimate": estimate}, indent=1)
+
+    kinds: tuple[tuple[str, str, str, Callable[[], str]], ...] = (
+        ("Report (HTML)", "html", "text/html", lambda: report.html(page(), address)),
+        ("Tables (CSV)", "csv", "text/csv", lambda: to_csv_book(page().tables())),
+        ("Everything (JSON)", "json", "application/json", as_json),
+    )
+    for label, ending, mime, make in kinds:
+        st.download_button(
+            label,
+            make,
+            f"{stem}.{ending}",
+            mime,
+            key=f"download-{ending}",
+            on_click="ignore",
+            icon=":material/download:",
+            width="stretch",
+        )
+
+
+def _show_verdict(verdict: Verdict) -> None:
+    if verdict.tone == "good":
+        st.success(verdict.text, icon=":material/check_circle:")
+    elif verdict.tone == "bad":
+        st.error(verdict.text, icon=":material/block:")
+    else:
+        st.info(verdict.text, icon=":material/info:")
+
+
+def _show_metrics(metrics: tuple[Metric, ...]) -> None:
+    if not metrics:
+        return
+    with st.container(horizontal=True, gap="small"):
+        for metric in metrics:
+            st.metric(metric.label, metric.value, help=metric.help, border=True, width="stretch")
+
+
+def _show_block(block: Block, place: str) -> None:
+    if isinstance(block, Chart):
+        _show_chart(block, place)
+    elif isinstance(block, Listing):
+        st.markdown(f"##### {block.title}")
+        if block.note:
+            st.caption(block.note)
+        _show_table(block.table)
+    elif isinstance(block, Remarks):
+        with st.expander(f"{block.title} ({len(block.lines)})"):
+            st.markdown("\n".join(f"- {line}" for line in block.lines))
+    elif isinstance(block, Folded):
+        folder = st.expander(block.title, key=file_stem(place, block.title), on_change="rerun")
+        if folder.open:
+            with folder:
+                for equation in block.equations:
+                    st.markdown(f"**{equation.name}**: {equation.says}")
+                    st.latex(equation.latex)
+    else:
+        _show_links(block)
+
+
+def _show_links(links: Links) -> None:
+    anchors = " · ".join(
+        f'<a href="?{escape(query)}" target="_self">{escape(title)}</a>' for title, query in links.items
+    )
+    st.html(f'<p class="presets">{escape(links.title)}: {anchors}</p>')
+
+
+def _show_chart(chart: Chart, place: str) -> None:
+    key = file_stem(place, chart.words.title)
+    config: dict[str, Any] = {
+        "displaylogo": False,
+        "displayModeBar": True,
+        "modeBarButtons": [["toImage"]],
+        "toImageButtonOptions": {"format": "png", "scale": 3, "filename": chart.words.file_name},
+    }
+    with st.container(key=f"{'wide' if chart.wide else 'chart'}-{key}"):
+        st.plotly_chart(chart.figure, theme=None, key=key, config=config, alt=chart.words.alt)
+    twin = st.expander("Table", key=f"{key}-table", type="compact", on_change="rerun")
+    if twin.open:
+        with twin:
+            _show_table(chart.table)
+            st.download_button(
+                "CSV",
+                to_csv(chart.table),
+                f"{chart.words.file_name}.csv",
+                "text/csv",
+                key=f"{key}-csv",
+                on_click="ignore",
+                icon=":material/download:",
+            )
+
+
+def _show_table(table: Table) -> None:
+    frame = pd.DataFrame(list(table.rows), columns=list(table.columns))
+    columns = {name: st.column_config.Column(width=width) for name, width in _WIDTHS.items() if name in table.columns}
+    if "locator" in table.columns:
+        columns["locator"] = st.column_config.LinkColumn(width="medium")
+    if len(table.rows) < _LONG_TABLE:
+        st.dataframe(frame, hide_index=True, column_config=columns, height="content")
+    else:
+        st.dataframe(frame, hide_index=True, column_config=columns, height=_TABLE_HEIGHT)
