@@ -133,7 +133,10 @@ def read_figure(table: Mapping[str, Any], where: str) -> Figure:
     unit = table["unit"]
     alternatives = tuple(
         Alternative(
-            _si_or_none(a.get("value"), a.get("unit", unit)), si_unit(a.get("unit", unit)), a["source"], a.get("note", "")
+            _si_or_none(a.get("value"), a.get("unit", unit)),
+            si_unit(a.get("unit", unit)),
+            a["source"],
+            a.get("note", ""),
         )
         for a in table.get("alternatives", ())
     )
