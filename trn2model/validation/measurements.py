@@ -1,0 +1,266 @@
+"""Published measurements: the files of data/measurements, every row checked against columns.toml."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from trn2model.errors import DataError
+from trn2model.specs import catalog
+from trn2model.specs.model import ModelSpec
+from trn2model.specs.model_file import parse_model
+from trn2model.specs.provenance import list_toml, read_toml
+from trn2model.validation.columns import Column, columns
+
+Cell = str | float | bool | None
+
+#: what a row may be used for, from most to least
+USES: Final = ("fit", "check", "bound", "excluded")
+#: columns that a row which is compared must fill, by kind
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "training": ("model", "system", "count", "tp", "dp", "pp", "microbatch_size", "global_batch_size", "precision"),
+    "inference": ("model", "system", "count", "tp", "dp", "input_tokens", "output_tokens", "precision"),
+    "collective": ("op", "system", "count", "ranks", "layer"),
+    "operator": ("op", "system", "cores"),
+}
+_MODELS: Final = "measurements/models"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One published number with its configuration; `values` holds every column, None where blank."""
+
+    kind: str
+    id: str
+    dataset: str
+    metric: str
+    measured: float | None
+    trust: str
+    use: str
+    reason: str
+    values: Mapping[str, Cell]
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """What is left out together in cross-validation.
+
+        Returns
+        -------
+        tuple of str
+            Dataset, and model where there is one.
+        """
+        return self.dataset, str(self.values.get("model") or "")
+
+    def number(self, column: str) -> float:
+        """Number in a column that must hold one.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+
+        Returns
+        -------
+        float
+            Its value in SI units.
+
+        Raises
+        ------
+        DataError
+            The cell is blank or holds no number.
+        """
+        value = self.values[column]
+        if not isinstance(value, float):
+            message = f"{self.id}: column {column} holds no number"
+            raise DataError(message)
+        return value
+
+    def text(self, column: str) -> str:
+        """Text in a column.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+
+        Returns
+        -------
+        str
+            Its content, "" where blank.
+        """
+        value = self.values[column]
+        return "" if value is None else str(value)
+
+
+@cache
+def measurements(kind: str) -> tuple[Measurement, ...]:
+    """Rows of a kind of measurement, those left out included.
+
+    Parameters
+    ----------
+    kind : str
+        "training", "inference", "collective" or "operator".
+
+    Returns
+    -------
+    tuple of Measurement
+        In the order of the file.
+
+    Raises
+    ------
+    DataError
+        A row breaks the schema.
+    """
+    path = resources.files("trn2model").joinpath("data", "measurements", f"{kind}.csv")
+    return read_measurements(kind, path.read_text(encoding="utf-8"))
+
+
+def left_out(kind: str) -> dict[str, tuple[str, ...]]:
+    """Rows that are not compared, by reason.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of measurement.
+
+    Returns
+    -------
+    dict
+        Reason to the ids of its rows; the largest group first.
+    """
+    reasons: dict[str, list[str]] = {}
+    for row in measurements(kind):
+        if row.use == "excluded":
+            reason = "restated elsewhere in the same source" if row.reason.startswith("restated") else row.reason
+            reasons.setdefault(reason, []).append(row.id)
+    return {reason: tuple(reasons[reason]) for reason in sorted(reasons, key=lambda key: (-len(reasons[key]), key))}
+
+
+def read_measurements(kind: str, text: str) -> tuple[Measurement, ...]:
+    """Rows of a measurement file.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of measurement.
+    text : str
+        CSV with the columns of columns.toml.
+
+    Returns
+    -------
+    tuple of Measurement
+        In the order of the file.
+
+    Raises
+    ------
+    DataError
+        The header differs, a cell is out of range or of the wrong type, a model or system is unknown, an id comes
+        twice, or a row that is compared lacks a column; the message names row and column.
+    """
+    schema = columns(kind)
+    rows = list(csv.reader(io.StringIO(text)))
+    wanted = [column.name for column in schema]
+    if not rows or rows[0] != wanted:
+        message = f"{kind}: the header must be {','.join(wanted)}"
+        raise DataError(message)
+    found = tuple(_row(kind, schema, f"{kind} row {number}", row) for number, row in enumerate(rows[1:], start=2))
+    ids = [row.id for row in found]
+    if len(set(ids)) < len(ids):
+        message = f"{kind}: id {next(name for name in ids if ids.count(name) > 1)} comes twice"
+        raise DataError(message)
+    return found
+
+
+@cache
+def measured_model(name: str) -> ModelSpec:
+    """Architecture of a measurement: of the catalog, or one that only measurements use.
+
+    Parameters
+    ----------
+    name : str
+        Name in the column `model`.
+
+    Returns
+    -------
+    ModelSpec
+        The architecture.
+
+    Raises
+    ------
+    UnknownNameError
+        Neither holds the name.
+    """
+    if name in list_toml(_MODELS):
+        return parse_model(name, read_toml("measurements", "models", f"{name}.toml"))
+    return catalog.model(name)
+
+
+@cache
+def _known(kind: str) -> frozenset[str]:
+    if kind == "system":
+        return frozenset(catalog.system_names())
+    return frozenset((*catalog.model_names(), *list_toml(_MODELS)))
+
+
+def _row(kind: str, schema: Iterable[Column], where: str, row: list[str]) -> Measurement:
+    schema = tuple(schema)
+    if len(row) != len(schema):
+        message = f"{where}: {len(row)} cells, {len(schema)} columns"
+        raise DataError(message)
+    values = {column.name: _cell(column, text, where) for column, text in zip(schema, row, strict=True)}
+    use, reason = str(values["use"]), str(values["reason"] or "")
+    missing = [name for name in ("measured", *_NEEDED[kind]) if values[name] is None]
+    if use != "excluded" and missing:
+        message = f"{where}: {', '.join(missing)} blank in a row that is compared"
+        raise DataError(message)
+    if bool(reason) != (use != "fit"):
+        message = f"{where}, column reason: needed for every use but fit"
+        raise DataError(message)
+    measured = values["measured"]
+    return Measurement(
+        kind,
+        str(values["id"]),
+        str(values["dataset"]),
+        str(values["metric"]),
+        measured if isinstance(measured, float) else None,
+        str(values["trust"]),
+        use,
+        reason,
+        values,
+    )
+
+
+def _cell(column: Column, text: str, where: str) -> Cell:
+    if text == "":
+        if column.required:
+            message = f"{where}, column {column.name}: blank"
+            raise DataError(message)
+        return None
+    problem = _problem(column, text)
+    if problem:
+        message = f"{where}, column {column.name}: {text[:40]!r} is {problem}"
+        raise DataError(message)
+    if column.type in {"int", "float"}:
+        return float(text)
+    return text == "true" if column.type == "bool" else text
+
+
+def _problem(column: Column, text: str) -> str:
+    if column.type in {"int", "float"}:
+        try:
+            value = float(text)
+        except ValueError:
+            return "no number"
+        if column.type == "int" and value % 1.0 != 0.0:
+            return "no whole number"
+        return "" if column.least <= value <= column.most else f"outside {column.least:g} to {column.most:g}"
+    if column.type in {"model", "system"}:
+        return "" if text in _known(column.type) else f"no {column.type} of the catalog"
+    if column.type == "choice":
+        return "" if text in column.choices else "none of " + ", ".join(column.choices)
+    return "neither true nor false" if column.type == "bool" and text not in {"true", "false"} else ""
