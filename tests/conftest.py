@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1]
 HEALTH_PATH: Final = "/_stcore/health"
 START_SECONDS: Final = 60.0
+# Opened on a page's address, Streamlit asks for its base path below the page (404) before it asks at the root.
+BASE_PATH_PROBE: Final = re.compile(r"/[^/]+/_stcore/(health|host-config)")
 LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost"})
 BROWSER_FIXTURES: Final = frozenset({"app_server", "fresh_app_server", "chromium", "browser_page"})
 BROWSER_FOLDERS: Final = ("tests/browser/", "tests/benchmarks/")
@@ -110,8 +113,9 @@ class BrowserLog:
         page.on("websocket", lambda websocket: self._on_request(websocket.url))
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
-            self.errors.append(f"{message.text} ({message.location.get('url', '')})")
+        url = str(message.location.get("url", ""))
+        if message.type == "error" and not BASE_PATH_PROBE.fullmatch(urlsplit(url).path):
+            self.errors.append(f"{message.text} ({url})")
 
     def _on_request(self, url: str) -> None:
         parts = urlsplit(url)
