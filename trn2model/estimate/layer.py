@@ -26,7 +26,8 @@ class RankWork:
     (fewer under sequence parallelism); `query_tokens` and `context_tokens` are per sequence and whole, `cp` ranks
     share the pairs. `decode` reads the context from the KV cache and absorbs the MLA projections.
     `expert_padding` 1 reads one expert for every routed token, however many tokens share an expert. In decode a row
-    of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle ones too.
+    of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle ones too. `kv_expansion` 1 reads keys and
+    values once for every query head; `dense_experts` 1 runs every expert on every token of a prompt.
     """
 
     tokens: Numeric
@@ -46,6 +47,8 @@ class RankWork:
     expert_padding: float = 0.0
     lanes: float = 1.0
     lane_padding: float = 0.0
+    kv_expansion: float = 0.0
+    dense_experts: float = 0.0
 
 
 def activation_bytes(precision: str) -> float:
@@ -269,7 +272,7 @@ def _attention_core(
     pairs = (causal if fused else work.query_tokens * work.context_tokens) * work.sequences / work.cp
     scores = 0.0 if fused else 4.0 * pairs * heads * work.element_bytes
     width = qk_size + (v_size if spec.latent is None else 0.0)
-    cached = _cache_read(spec, kv_heads * width, work) if work.decode else 0.0
+    cached = _cache_read(spec, _read_heads(spec, heads, kv_heads, work) * width, work) if work.decode else 0.0
     stream = 0.0 if work.decode else _flash_stream(heads, kv_heads, qk_size, v_size, work)
     busy = _lane_factor(work.sequences * work.query_tokens * heads, work) if work.decode else 1.0
     return Operator(
@@ -283,6 +286,13 @@ def _attention_core(
         backward_vector_elements=attention.attention_vector_elements(pairs, heads),
         backward_scalar_elements=attention.attention_exponentials(pairs, heads) if work.flash else 0.0,
     )
+
+
+def _read_heads(spec: Attention, heads: Numeric, kv_heads: Numeric, work: RankWork) -> Numeric:
+    """Key/value heads read: without a grouped kernel every query head gets a copy, except for a single sequence."""
+    if spec.latent is not None:
+        return kv_heads
+    return kv_heads + work.kv_expansion * (heads - kv_heads) * np.greater(work.sequences, 1.0)
 
 
 def _cache_read(spec: Attention, elements_per_token: Numeric, work: RankWork) -> Numeric:
@@ -355,6 +365,7 @@ def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
     ]
     gathered = work.tokens * work.ep
     rows = moe.tokens_per_expert(gathered, experts, float(spec.experts_per_token), work.moe_imbalance)
+    rows = rows + work.dense_experts * np.maximum(gathered - rows, 0.0)
     local = experts / work.ep
     distinct = moe.distinct_experts(experts, float(spec.experts_per_token), gathered)
     routed_copies = np.minimum(experts, gathered * spec.experts_per_token)

@@ -133,8 +133,9 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
     transfer = kv_transfer(resolved, network)
     steady = steady_state(resolved, batched_prefill(resolved, network, prefill), tpot, transfer)
     memory = serving_memory(resolved, work)
-    ttft = prefill.time + transfer
-    moved = {"kv_transfer": transfer} if resolved.scenario.prefill_replicas else {}
+    host = np.full(resolved.plan.shape, resolved.profile.constants.request_time)
+    ttft = prefill.time + transfer + host
+    moved = {"request": host} | ({"kv_transfer": transfer} if resolved.scenario.prefill_replicas else {})
     return ServingEstimate(
         resolved=resolved,
         feasible=scalar(memory.use.used_bytes <= memory.use.capacity_bytes),
@@ -147,7 +148,7 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
         kv_bytes_per_token=scalar(kv_bytes_per_token(resolved.model, dtype(resolved.kv_dtype).storage_bytes)),
         kv_replication=scalar(kv_replication(resolved.model.layer_kinds[0].attention, resolved.plan.tp)),
         tokens_per_step=scalar(gained),
-        request_latency=scalar(steady.latency),
+        request_latency=scalar(steady.latency + host),
         kv_transfer_time=scalar(transfer),
         time={
             "prefill": {name: scalar(part) for name, part in {**prefill.parts, **moved}.items()},

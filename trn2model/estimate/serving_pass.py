@@ -212,6 +212,8 @@ def _work(
         expert_padding=resolved.profile.constants.expert_padding,
         lanes=float(resolved.system.chip.tensor_engine.contraction_size * tile_cores(resolved.core)),
         lane_padding=resolved.profile.constants.lane_padding,
+        kv_expansion=resolved.profile.constants.kv_expansion,
+        dense_experts=0.0 if decode else resolved.profile.constants.dense_experts,
     )
 
 
