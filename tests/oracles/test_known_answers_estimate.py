@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.units import GIB
 
-GPT3 = {
+GPT3: dict[str, Any] = {
     "model": "gpt3-175b",
     "system": "p4de.24xlarge",
     "count": 64,
@@ -140,10 +141,10 @@ def test_training_flop_of_llama_2_7b() -> None:
         ({"input_tokens": -1}, "input_tokens"),
     ],
 )
-def test_meaningless_plans_raise(changes: dict[str, object], field: str) -> None:
+def test_meaningless_plans_raise(changes: dict[str, Any], field: str) -> None:
     """K40, K41: the message names field, value, allowed range and remedy."""
     with pytest.raises(InvalidPlanError) as caught:
-        estimate(Scenario(count=8, **changes))  # type: ignore[arg-type]
+        estimate(Scenario(count=8, **changes))
     assert caught.value.field == field
     assert all([caught.value.allowed, caught.value.remedy])
     assert str(caught.value).count("\n") == 0

@@ -25,7 +25,7 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
     """Plans that can be laid out on two UltraServers."""
     model = draw(st.sampled_from(["llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gpt-oss-20b", "deepseek-v3"]))
     moe = model not in ("llama-3.1-8b", "llama-3.1-70b")
-    plan = {
+    plan: dict[str, Any] = {
         "model": model,
         "count": 2,
         "tp": draw(st.sampled_from([1, 4, 8, 32])),
@@ -56,7 +56,7 @@ def _faster(resolved: Resolved, resource: str, factor: float) -> Resolved:
         system = replace(system, nic_bandwidth=system.nic_bandwidth * factor)
     else:
         rates = [r * factor if axis == resource else r for axis, r in zip("xyz", system.link_bandwidth, strict=True)]
-        system = replace(system, link_bandwidth=tuple(rates))
+        system = replace(system, link_bandwidth=(rates[0], rates[1], rates[2]))
     system = replace(system, chip=chip)
     return replace(resolved, system=system, core=logical_core(system, resolved.scenario.lnc))
 
@@ -123,8 +123,8 @@ def test_a_batch_of_plans_equals_single_plans(plan: dict[str, Any], sizes: list[
     train, serve = estimate(batch), estimate(batch, "serve")
     for row, size in enumerate(sizes):
         single = Scenario(**plan, microbatch_size=size, concurrency=size)
-        assert train.step_time[row] == pytest.approx(estimate(single).step_time, rel=1e-12)
+        assert np.asarray(train.step_time)[row] == pytest.approx(estimate(single).step_time, rel=1e-12)
         alone = estimate(single, "serve")
-        assert serve.ttft[row] == pytest.approx(alone.ttft, rel=1e-12)
-        assert serve.tpot[row] == pytest.approx(alone.tpot, rel=1e-12)
-        assert serve.memory.used_bytes[row] == pytest.approx(alone.memory.used_bytes, rel=1e-12)
+        assert np.asarray(serve.ttft)[row] == pytest.approx(alone.ttft, rel=1e-12)
+        assert np.asarray(serve.tpot)[row] == pytest.approx(alone.tpot, rel=1e-12)
+        assert np.asarray(serve.memory.used_bytes)[row] == pytest.approx(alone.memory.used_bytes, rel=1e-12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from trn2model.specs.scenario import Scenario
 from trn2model.units import GIB
 
 DENSE = Scenario(model="llama-3.1-8b", system="trn2.48xlarge", tp=8, global_batch_size=64)
-PLANS = [
+PLANS: list[dict[str, Any]] = [
     {},
     {"pp": 4, "tp": 8},
     {"pp": 4, "tp": 8, "interleave": 2},
@@ -28,9 +30,9 @@ PLANS = [
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_parts_sum_to_the_whole(plan: dict[str, object]) -> None:
+def test_parts_sum_to_the_whole(plan: dict[str, Any]) -> None:
     """Step time and memory are the sums of their parts, and nothing is negative."""
-    result = estimate(Scenario(**plan))  # type: ignore[arg-type]
+    result = estimate(Scenario(**plan))
     assert sum(result.time.values()) == pytest.approx(result.step_time, rel=1e-9)
     assert sum(result.memory.parts.values()) == pytest.approx(result.memory.used_bytes, rel=1e-9)
     assert min(*result.time.values(), *result.memory.parts.values()) >= 0
@@ -41,9 +43,9 @@ def test_parts_sum_to_the_whole(plan: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_operators_of_the_step_add_up_to_the_forward_flop(plan: dict[str, object]) -> None:
+def test_operators_of_the_step_add_up_to_the_forward_flop(plan: dict[str, Any]) -> None:
     """Executed forward FLOP over all ranks equal the closed form, up to replicated routers and KV heads."""
-    result = estimate(Scenario(**{**plan, "attention_kernel": "flash"}))  # type: ignore[arg-type]
+    result = estimate(Scenario(**{**plan, "attention_kernel": "flash"}))
     resolved = result.resolved
     stages = resolved.plan.pp
     per_stage = (result.operators.flop * result.operator_count).sum() * resolved.plan.num_ranks
@@ -61,8 +63,8 @@ def test_dense_forward_flop_are_exact() -> None:
 def test_ideal_is_never_slower() -> None:
     """Published peaks bound what kernels achieve, on every plan."""
     for plan in PLANS:
-        ideal = estimate(Scenario(**{**plan, "profile": "ideal"}))  # type: ignore[arg-type]
-        real = estimate(Scenario(**{**plan, "profile": "achievable"}))  # type: ignore[arg-type]
+        ideal = estimate(Scenario(**{**plan, "profile": "ideal"}))
+        real = estimate(Scenario(**{**plan, "profile": "achievable"}))
         assert ideal.step_time < real.step_time
 
 
@@ -86,7 +88,7 @@ def test_fp8_gains_nothing_from_half_density_in_the_docs() -> None:
 def test_backward_gains_only_with_a_transposable_mask() -> None:
     """The weight gradient stays dense; the input gradient is sparse only where the mask allows it."""
     plain, sparse, both = (
-        estimate(Scenario(profile="ideal", **change))  # type: ignore[arg-type]
+        estimate(Scenario(profile="ideal", **change))
         for change in ({}, {"sparsity": "4:16"}, {"sparsity": "4:16", "transposable_mask": True})
     )
     assert sparse.time["backward"] == pytest.approx(plain.time["backward"], rel=1e-9)
@@ -96,7 +98,11 @@ def test_backward_gains_only_with_a_transposable_mask() -> None:
 
 def test_missing_rates_raise() -> None:
     """No published rate: nothing is extrapolated."""
-    for change in ({"system": "p4de.24xlarge", "precision": "fp8"}, {"system": "trn1.32xlarge", "sparsity": "4:16"}):
+    changes: list[dict[str, Any]] = [
+        {"system": "p4de.24xlarge", "precision": "fp8"},
+        {"system": "trn1.32xlarge", "sparsity": "4:16"},
+    ]
+    for change in changes:
         with pytest.raises(UnsupportedError):
             estimate(Scenario(model="llama-3.1-8b", **change))
 
@@ -116,11 +122,11 @@ def test_batch_rows_equal_single_calls() -> None:
     for i in range(4):
         single = estimate(Scenario(tp=int(tp[i]), pp=int(pp[i]), cp=int(cp[i]), microbatch_size=int(mb[i])))
         for name in ("step_time", "mfu", "hfu", "tokens_per_s", "hbm_bandwidth_utilization", "bubble_fraction"):
-            assert getattr(batch, name)[i] == pytest.approx(getattr(single, name), rel=1e-12)
+            assert np.asarray(getattr(batch, name))[i] == pytest.approx(getattr(single, name), rel=1e-12)
         for part, value in single.time.items():
-            assert batch.time[part][i] == pytest.approx(value, rel=1e-12, abs=1e-15)
+            assert np.asarray(batch.time[part])[i] == pytest.approx(value, rel=1e-12, abs=1e-15)
         for part, value in single.memory.parts.items():
-            assert batch.memory.parts[part][i] == pytest.approx(value, rel=1e-12)
+            assert np.asarray(batch.memory.parts[part])[i] == pytest.approx(value, rel=1e-12)
 
 
 def _gemm(scenario: Scenario) -> tuple[float, float]:
@@ -129,7 +135,7 @@ def _gemm(scenario: Scenario) -> tuple[float, float]:
     names = ("qkv", "output", "gate_up", "down")
     rows = [i for i, name in enumerate(result.operators.names) if name in names]
     layers = result.memory.parts["weights"] - _ends(result)
-    return float(result.operators.tensor_time[rows].sum()), layers
+    return float(result.operators.tensor_time[rows].sum()), float(layers)
 
 
 def _ends(result: object) -> float:
