@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
 
 from trn2model.estimate.placement import Placement, placement
 from trn2model.estimate.traffic import CollectiveCost, collective_cost
 from trn2model.formulas import Numeric
 from trn2model.specs.fields import AXES
+from trn2model.specs.profile import Constants
 from trn2model.specs.resolve import Resolved
 from trn2model.specs.topology import Fabric, fabric
+
+#: Constants that no collective's cost depends on.
+_COMPUTE_CONSTANTS: Final = (
+    "tensor_efficiency",
+    "fp8_efficiency",
+    "fp32_efficiency",
+    "attention_efficiency",
+    "vector_efficiency",
+    "scalar_efficiency",
+    "hbm_efficiency",
+    "fusion_fraction",
+    "kv_read_efficiency",
+    "kv_padding",
+    "kv_expansion",
+    "expert_read_efficiency",
+    "expert_padding",
+    "dense_experts",
+    "lane_padding",
+    "operator_time",
+    "step_time",
+    "request_time",
+    "tp_overlap_fraction",
+    "dp_overlap_fraction",
+)
+
+
+@lru_cache(maxsize=256)
+def _link_constants(constants: Constants) -> Constants:
+    """Constants with all that links do not know set to zero, so that profiles with equal links share their tables."""
+    return replace(constants, **dict.fromkeys(_COMPUTE_CONSTANTS, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +72,8 @@ class Network:
             Time, algorithm and bus bandwidth.
         """
         groups = self.placement.group_dims(axes)
-        return collective_cost(self.fabric, op, message_bytes, groups, self.resolved.profile.constants)
+        constants = _link_constants(self.resolved.profile.constants)
+        return collective_cost(self.fabric, op, message_bytes, groups, constants)
 
 
 def plan_network(resolved: Resolved) -> Network:
