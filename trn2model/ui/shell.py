@@ -26,7 +26,11 @@ PAGES: Final = (
     ("pages/sources.py", "Sources"),
 )
 _SIDEBAR_WIDTH: Final = 330
+#: A click on the page list before all bound widgets are mounted would lose the link's parameters: it waits for them.
 _STYLE: Final = """<style>
+.stApp:not(:has(.st-key-LAST input)) :is([data-testid="stTopNavLink"], [data-testid="stSidebarNavLink"]),
+.stApp:has([data-testid="stSidebar"] [data-testid="stSkeleton"])
+  :is([data-testid="stTopNavLink"], [data-testid="stSidebarNavLink"]) {pointer-events: none}
 [data-testid="stMainBlockContainer"] {padding: 4.5rem 2rem 3rem}
 [data-testid="stMetricValue"] {font-size: 1.35rem}
 .presets, .presets a {color: var(--text-color, inherit); font-size: 0.95rem}
@@ -35,7 +39,7 @@ _STYLE: Final = """<style>
   [class*="st-key-wide-"] {overflow-x: auto}
   [class*="st-key-wide-"] > div {min-width: 760px}
 }
-</style>"""
+</style>""".replace("LAST", FIELDS[-1].key)
 _OPEN_GROUPS: Final = ("Model", "System", "Parallelism")
 _ENTERED: Final = "_entered_by_dashboard"
 _SCENARIO: Final = "_scenario"
@@ -54,9 +58,9 @@ class Scene:
 
 def run() -> None:
     """Draw the frame and run the chosen page; the whole of ``dashboard.py``."""
+    st.html(_STYLE)
     page = st.navigation(_pages(), position="top")
     st.set_page_config(f"{page.title} · trn2model", _icon(), layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH)
-    st.html(_STYLE)
     _settle_memory()
     link.sweep()
     st.session_state[_ENTERED] = True
