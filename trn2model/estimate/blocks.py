@@ -62,7 +62,7 @@ class Block:
         return self.num_local * self.num_chips
 
 
-def split_levels(fabric: Fabric, dims: Dims) -> tuple[Dims, ...] | None:
+def split_levels(fabric: Fabric, dims: Dims, num_ranks: int) -> tuple[Dims, ...] | None:
     """Parts of a group at each level, where it fills the levels evenly.
 
     Parameters
@@ -71,6 +71,8 @@ def split_levels(fabric: Fabric, dims: Dims) -> tuple[Dims, ...] | None:
         Levels: a chip, the axes of the domain, the domains.
     dims : tuple of (int, int)
         Stride and size, innermost first. [ranks]
+    num_ranks : int
+        Ranks in use; no group reaches over the border of a level that holds them all.
 
     Returns
     -------
@@ -79,26 +81,56 @@ def split_levels(fabric: Fabric, dims: Dims) -> tuple[Dims, ...] | None:
         for example 7 consecutive ranks on chips of 4.
     """
     x, y, z = fabric.shape
-    borders = [fabric.ranks_per_chip]
-    for size in (x, y, z):
-        borders.append(borders[-1] * size)
-    levels: list[list[tuple[int, int]]] = [[] for _ in LEVELS]
-    for stride, size in merge_dims(dims):
-        inner, rest = stride, size
-        for level, border in enumerate([*borders, None]):
-            below = 1 if level == 0 else borders[level - 1]
-            if rest == 1:
-                break
-            if border is not None and inner >= border:
-                continue
-            if inner % below or (border is not None and border % inner):
+    ranks = fabric.ranks_per_chip
+    rest, levels = merge_dims(dims), []
+    for border in (ranks, ranks * x, ranks * x * y, ranks * x * y * z):
+        cut = split_at(rest, border, num_ranks)
+        if cut is None:
+            return None
+        inner, rest = cut
+        levels.append(inner)
+    return (*levels, rest)
+
+
+def split_at(dims: Dims, border: int, num_ranks: int) -> tuple[Dims, Dims] | None:
+    """Parts of a group within and beyond blocks of consecutive ranks.
+
+    Parameters
+    ----------
+    dims : tuple of (int, int)
+        Stride and size, innermost first. [ranks]
+    border : int
+        Ranks of a block. [ranks]
+    num_ranks : int
+        Ranks in use.
+
+    Returns
+    -------
+    tuple of Dims or None
+        Inner and outer part; None if groups fill the blocks unevenly.
+
+    Examples
+    --------
+    >>> split_at(((1, 8),), 4, 64)
+    (((1, 4),), ((4, 2),))
+    """
+    inner: list[tuple[int, int]] = []
+    outer: list[tuple[int, int]] = []
+    for stride, size in dims:
+        if stride >= border:
+            if stride % border:
                 return None
-            here = rest if border is None or inner * rest <= border else border // inner
-            if rest % here or (border is not None and border % (inner * here)):
-                return None
-            levels[level].append((inner, here))
-            inner, rest = inner * here, rest // here
-    return tuple(tuple(level) for level in levels)
+            outer.append((stride, size))
+            continue
+        if border % (stride * size) == 0 or (num_ranks <= border and stride * size <= border):
+            inner.append((stride, size))
+            continue
+        here = border // stride
+        if border % stride or size % here:
+            return None
+        inner.append((stride, here))
+        outer.append((border, size // here))
+    return tuple(inner), tuple(outer)
 
 
 def block(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int) -> Block:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -12,9 +11,11 @@ from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
 from trn2model.estimate import collective_steps as steps
-from trn2model.estimate.blocks import Block, block, split_levels
-from trn2model.estimate.placement import Dims, group_ranks, merge_dims
-from trn2model.estimate.routing import Step, step_load
+from trn2model.estimate.blocks import Block, block, split_at, split_levels
+from trn2model.estimate.collective_stage import Plan, nested, stage
+from trn2model.estimate.placement import Dims, merge_dims
+from trn2model.estimate.routing import Step
+from trn2model.estimate.uneven_plans import permute_plan, uneven_plans
 from trn2model.specs.topology import Fabric
 
 Floats = NDArray[np.float64]
@@ -22,8 +23,6 @@ Floats = NDArray[np.float64]
 OPERATIONS: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute")
 #: index 0 stands for a group of one, which needs none
 ALGORITHMS: Final = ("none", "ring", "kangaring", "mesh", "rdh", "hierarchical")
-#: domains in which the transfers of an uneven all-to-all are routed; network loads are counted in all
-_ROUTED_DOMAINS: Final = 4
 
 Build = Callable[[Fabric, Block], "list[Step] | None"]
 _GATHER: Final[tuple[tuple[str, str, Build], ...]] = (
@@ -40,30 +39,6 @@ _SCATTER: Final[tuple[tuple[str, str, Build], ...]] = (
     ("mesh", "single-step mesh", steps.direct_scatter),
     ("rdh", "rdh", steps.cube_scatter),
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Stage:
-    """Loads of consecutive steps, per byte of the message; one entry per kind of step.
-
-    `links` has shape (steps, domains, links). The flags tell which latency a step pays: the largest of those it uses.
-    """
-
-    count: Floats
-    links: Floats
-    chip: Floats
-    hbm: Floats
-    nic: Floats
-    uses: NDArray[np.bool_]  # (steps, 3): chip, link, network
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """One way of running a collective: stages and the share of the message that each works on."""
-
-    algorithm: str
-    detail: str
-    stages: tuple[tuple[Stage, float], ...]
 
 
 @lru_cache(maxsize=4096)
@@ -99,45 +74,12 @@ def plans(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ..
     if dims[-1][0] * dims[-1][1] > num_ranks or num_ranks > fabric.num_ranks:
         allowed = f"groups within {num_ranks} of {fabric.num_ranks} ranks"
         raise InvalidInputError("ranks", dims, allowed, "lower the size of the group")
-    levels = split_levels(fabric, dims)
+    if op == "permute":
+        return (permute_plan(fabric, dims, num_ranks),)
+    levels = split_levels(fabric, dims, num_ranks)
     if levels is None:
         return _uneven(fabric, op, dims, num_ranks)
-    if op == "permute":
-        return (_line_plan(fabric, op, dims, num_ranks),)
     return _even(fabric, op, levels, num_ranks)
-
-
-def stage(fabric: Fabric, listed: Sequence[Step], ranks_on_chip: int) -> Stage:
-    """Loads of a list of steps.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    listed : Sequence of Step
-        Steps in order; steps that run no time are left out.
-    ranks_on_chip : int
-        Participating ranks of the fullest chip.
-
-    Returns
-    -------
-    Stage
-        One entry per step.
-    """
-    kept = [step for step in listed if step.count > 0]
-    loads = [step_load(fabric, step, ranks_on_chip) for step in kept]
-    domains = max(load.links.shape[0] for load in loads)
-    links = np.zeros((len(loads), domains, fabric.num_links))
-    for row, load in zip(links, loads, strict=True):
-        row[: len(load.links)] = load.links
-    return Stage(
-        count=np.array([step.count for step in kept]),
-        links=links,
-        chip=np.array([load.chip for load in loads]),
-        hbm=np.array([load.hbm for load in loads]),
-        nic=np.array([load.nic for load in loads]),
-        uses=np.array([(load.chip > 0, load.links.any(), load.nic > 0) for load in loads], dtype=bool),
-    )
 
 
 def _even(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
@@ -146,13 +88,13 @@ def _even(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> 
     if not any(levels[:4]):
         return _across(fabric, op, levels[4], num_ranks)
     direct = _direct_exchange(fabric, levels, num_ranks) if op == "all_to_all" else ()
-    nested = _nested(
+    apart = nested(
         op,
         lambda part: _inside(fabric, part, levels, num_ranks),
         lambda part: _across(fabric, part, levels[4], num_ranks),
         _size(levels[:4]),
     )
-    return (*direct, *nested)
+    return (*direct, *apart)
 
 
 def _inside(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
@@ -161,13 +103,13 @@ def _inside(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -
     if not levels[3] or not any(levels[:3]):
         return whole
     plane, column = (*levels[:3], ()), ((), (), (), levels[3])
-    nested = _nested(
+    apart = nested(
         op,
         lambda part: _flat(fabric, part, plane, num_ranks),
         lambda part: _flat(fabric, part, column, num_ranks),
         _size(levels[:3]),
     )
-    return (*whole, *nested)
+    return (*whole, *apart)
 
 
 @lru_cache(maxsize=4096)
@@ -233,47 +175,20 @@ def _direct_exchange(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int) -
     return (_plan(fabric, "mesh", "mesh", [step], groups),)
 
 
-def _nested(
-    op: str, inner_of: Callable[[str], Sequence[Plan]], outer_of: Callable[[str], Sequence[Plan]], inner_size: int
-) -> list[Plan]:
-    """Two levels: the outer one on what each inner rank holds; outer first for a gather, last for a scatter."""
-    part = 1.0 if op == "all_to_all" else 1.0 / inner_size
-    found = []
-    gathers = {plan.detail: plan for plan in inner_of("all_gather")} if op == "all_reduce" else {}
-    for inner in inner_of("reduce_scatter" if op == "all_reduce" else op):
-        for outer in outer_of(op):
-            between = tuple((loads, share * part) for loads, share in outer.stages)
-            stages = between + inner.stages if op == "all_gather" else inner.stages + between
-            if op == "all_reduce":
-                stages += gathers[inner.detail].stages
-            found.append(Plan("hierarchical", f"{inner.detail} + {outer.detail}", stages))
-    return found
-
-
-def _line_plan(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> Plan:
-    """Ring in rank order through all levels."""
-    ranks, busy = group_ranks(dims, num_ranks), min(fabric.ranks_per_chip, num_ranks)
-    if op == "permute":
-        return Plan("ring", "ring", ((stage(fabric, steps.permute(ranks), busy), 1.0),))
-    parts = {"all_gather": (False,), "reduce_scatter": (True,), "all_reduce": (True, False)}[op]
-    stages = tuple((stage(fabric, steps.line_ring(ranks, reduce), busy), 1.0) for reduce in parts)
-    return Plan("ring", "ring in rank order", stages)
-
-
 def _uneven(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ...]:
-    """Plans for groups that straddle chips, rows or domains unevenly."""
-    if op != "all_to_all":
-        return (_line_plan(fabric, op, dims, num_ranks),)
-    ranks = group_ranks(dims, num_ranks)
-    size, per_domain = ranks.shape[1], fabric.ranks_per_domain
-    busy = min(fabric.ranks_per_chip, num_ranks)
-    source, target, network = steps.exchange_pairs(ranks, per_domain, _ROUTED_DOMAINS)
-    step = Step(1, source, target, np.full(source.size, 1.0 / size), 2 * (size - 1) / size)
-    loads = stage(fabric, [step], busy)
-    per_chip = np.bincount(np.arange(network.size) // fabric.ranks_per_chip, weights=network)
-    loads.nic[0] = per_chip.max()
-    loads.uses[0, 2] = loads.nic[0] > 0
-    return (Plan("mesh", "mesh", ((loads, 1.0),)),)
+    """Plans for groups that straddle a level: apart from their even part inside each instance, or each chip."""
+    plane = fabric.ranks_per_chip * fabric.shape[0] * fabric.shape[1]
+    for border in (plane, fabric.ranks_per_chip):
+        cut = split_at(dims, border, num_ranks)
+        levels = split_levels(fabric, cut[0], num_ranks) if cut else None
+        if cut and levels and cut[0] and cut[1]:
+            inner_of = partial(_flat_of, fabric, levels[:4], num_ranks)
+            return uneven_plans(fabric, op, dims, num_ranks, inner_of, cut[1])
+    return uneven_plans(fabric, op, dims, num_ranks)
+
+
+def _flat_of(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int, op: str) -> tuple[Plan, ...]:
+    return _flat(fabric, op, levels, num_ranks)
 
 
 def _size(levels: Sequence[Dims]) -> int:

@@ -58,40 +58,6 @@ def ring_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
     return _ring(block, ring_orders(fabric, block), reduce=True)
 
 
-def line_ring(ranks: Ranks, reduce: bool) -> list[Step]:
-    """Ring in rank order, both ways round, for groups of any shape.
-
-    Parameters
-    ----------
-    ranks : NDArray
-        Shape (groups, members).
-    reduce : bool
-        Reduce-scatter instead of all-gather.
-
-    Returns
-    -------
-    list of Step
-        As `ring_gather` or `ring_scatter`.
-    """
-    return _ring_steps([ranks, ranks[:, ::-1]], reduce)
-
-
-def permute(ranks: Ranks) -> list[Step]:
-    """Circular permute: each member sends the message to the next one.
-
-    Parameters
-    ----------
-    ranks : NDArray
-        Shape (groups, members), in rank order.
-
-    Returns
-    -------
-    list of Step
-        One step.
-    """
-    return [_step(1, [(ranks, np.roll(ranks, -1, axis=1), 1.0)], 2.0)]
-
-
 def kangaring_gather(fabric: Fabric, block: Block) -> list[Step] | None:
     """KangaRing all-gather: one primary of each pair in the ring writes every chunk onwards and to its secondary.
 
@@ -348,37 +314,3 @@ def _step(count: float, transfers: Sequence[Transfer], touches: float) -> Step:
 
 def _if(wanted: int, step: Step) -> list[Step]:
     return [step] if wanted else []
-
-
-def exchange_pairs(ranks: Ranks, ranks_per_domain: int, num_routed: int) -> tuple[Ranks, Ranks, NDArray[np.float64]]:
-    """Pairs of an all-to-all on groups of any shape.
-
-    Parameters
-    ----------
-    ranks : NDArray
-        Shape (groups, members).
-    ranks_per_domain : int
-        Ranks that links join.
-    num_routed : int
-        Domains, from the first, whose inner pairs are listed.
-
-    Returns
-    -------
-    tuple of NDArray
-        Sources and targets of the pairs inside those domains; and for every rank the share of its buffer that
-        leaves the domain.
-    """
-    groups, size = ranks.shape
-    domain = ranks // ranks_per_domain
-    key = np.arange(groups)[:, None] * (int(domain.max()) + 1) + domain
-    mates = np.bincount(key.reshape(-1))[key]
-    leaving = np.zeros(int(ranks.max()) + 1)
-    leaving[ranks] = 1.0 - mates / size
-    sources, targets = [], []
-    for number in range(min(num_routed, int(domain.max()) + 1)):
-        flat, group = ranks[domain == number], np.nonzero(domain == number)[0]
-        same = (group[:, None] == group[None, :]) & (flat[:, None] != flat[None, :])
-        first, second = np.nonzero(same)
-        sources.append(flat[first])
-        targets.append(flat[second])
-    return np.concatenate(sources), np.concatenate(targets), leaving

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.placement import Dims, group_ranks, merge_dims
+from trn2model.estimate.placement import Dims, group_ranks, member_offsets, merge_dims
 from trn2model.estimate.traffic import lines
 from trn2model.simulate import collective_gathers as gathers
 from trn2model.simulate import collective_scatters as scatters
@@ -28,6 +28,8 @@ _NETWORK: Final = " over the network"
 _GATHERS: Final[Mapping[str, Rule]] = {
     "ring": gathers.ring_gather,
     "ring in rank order": gathers.line_gather,
+    "mesh in rank order": gathers.direct_gather,
+    "rdh in rank order": gathers.network_gather,
     "kangaring": gathers.kangaring_gather,
     "mesh": gathers.mesh_gather,
     "single-step mesh": gathers.direct_gather,
@@ -39,6 +41,8 @@ _GATHERS: Final[Mapping[str, Rule]] = {
 _SCATTERS: Final[Mapping[str, Rule]] = {
     "ring": scatters.ring_scatter,
     "ring in rank order": scatters.line_scatter,
+    "mesh in rank order": scatters.direct_scatter,
+    "rdh in rank order": scatters.network_scatter,
     "kangaring": scatters.kangaring_scatter,
     "mesh": scatters.mesh_scatter,
     "single-step mesh": scatters.direct_scatter,
@@ -212,15 +216,26 @@ def _run(
 
 def _levels(fabric: Fabric, dims: Dims, detail: str) -> list[_Level]:
     """Levels of a way of running, innermost first: the plane, z and the network, where it treats them apart."""
-    names = detail.split(" + ")
-    plane = fabric.ranks_per_chip * fabric.shape[0] * fabric.shape[1]
-    borders = {1: [], 2: [fabric.ranks_per_domain if names[-1].endswith(_NETWORK) else plane]}
-    borders[3] = [plane, fabric.ranks_per_domain]
+    names, chip = detail.split(" + "), fabric.ranks_per_chip
+    plane, domain = chip * fabric.shape[0] * fabric.shape[1], fabric.ranks_per_domain
+    borders = {1: [], 2: [domain if names[-1].endswith(_NETWORK) else plane], 3: [plane, domain]}[len(names)]
+    if names[-1].endswith("in rank order") and not _even_at(dims, plane):
+        borders = [chip]
     rest, parts = dims, []
-    for border in borders[len(names)]:
+    for border in borders[: len(names) - 1]:
         inner, rest = _cut(rest, border)
         parts.append(inner)
     return [_Level(part, name) for part, name in zip([*parts, rest], names, strict=True)]
+
+
+def _even_at(dims: Dims, border: int) -> bool:
+    """Whether every group has the same ranks of each block of consecutive ranks that it touches."""
+    inner, outer = _cut(dims, border)
+    members, blocks = member_offsets(dims), member_offsets(outer)
+    together = (member_offsets(inner)[None, :] + blocks[:, None]).reshape(-1)
+    return bool(
+        inner and outer and np.array_equal(np.sort(members), np.sort(together)) and (blocks % border == 0).all()
+    )
 
 
 def _cut(dims: Dims, border: int) -> tuple[Dims, Dims]:

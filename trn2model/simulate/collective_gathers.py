@@ -168,12 +168,12 @@ def cube_gather(group: Group, chunk: float) -> Moves:
 
 
 def network_gather(group: Group, chunk: float) -> Moves:
-    """All-gather by recursive doubling between domains.
+    """All-gather by recursive doubling in rank order.
 
     Parameters
     ----------
     group : Group
-        One rank in each of a power of two of domains.
+        A power of two of members.
     chunk : float
         Bytes of a member's share. [B]
 

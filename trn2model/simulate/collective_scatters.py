@@ -179,12 +179,12 @@ def cube_scatter(group: Group, chunk: float) -> Moves:
 
 
 def network_scatter(group: Group, chunk: float) -> Moves:
-    """Reduce-scatter by recursive halving between domains.
+    """Reduce-scatter by recursive halving in rank order.
 
     Parameters
     ----------
     group : Group
-        One rank in each of a power of two of domains.
+        A power of two of members.
     chunk : float
         Bytes of a member's share. [B]
 
