@@ -136,17 +136,83 @@ def row_bars(
         "showlegend": False,
         "margin": {"t": 22 if limit else 4},
         "xaxis": {"range": [0, extent], "title": {"text": axis_title}},
-        "yaxis": {
-            "autorange": "reversed",
-            "ticks": "",
-            "showgrid": False,
-            "fixedrange": True,
-            "tickfont": {"color": colours.text},
-        },
+        "yaxis": _row_axis(colours),
     }
     if limit:
         layout |= _limit_line(limit, 0.0, extent, colours)
     return compose(words, [trace], layout, table, mode, 70 + _ROW_HEIGHT * max(len(rows), 2))
+
+
+def overlap_bars(
+    words: Words, rows: Sequence[Row], names: tuple[str, str], axis_title: str, table: Table, mode: Mode
+) -> Chart:
+    """Horizontal bars of a whole in grey, with the share that counts drawn over it in colour.
+
+    Parameters
+    ----------
+    words : Words
+        What the chart says about itself.
+    rows : Sequence of Row
+        From the top down; `start` is the share that counts, `value` the whole.
+    names : tuple of str
+        Names of the share and of the whole, for the legend.
+    axis_title : str
+        Quantity and unit.
+    table : Table
+        The same content as rows.
+    mode : {"light", "dark"}
+        Dress of the figure.
+
+    Returns
+    -------
+    Chart
+        Ready to draw.
+    """
+    colours = palette(mode)
+    longest = max((len(row.label) for row in rows), default=0)
+    extent = max([*(row.value for row in rows), 1e-12]) / (1 - min(_LETTER_SHARE * longest, 0.5))
+    whole = {
+        "type": "bar",
+        "orientation": "h",
+        "name": names[1],
+        "y": [row.name for row in rows],
+        "x": [row.value for row in rows],
+        "text": [row.label for row in rows],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "textfont": {"size": 12, "color": colours.text},
+        "marker": {"color": colours.grid, "line": {"width": 1, "color": colours.line}},
+        "hovertemplate": "%{y}: %{text}<extra></extra>",
+    }
+    share = {
+        "type": "bar",
+        "orientation": "h",
+        "name": names[0],
+        "y": whole["y"],
+        "x": [row.start for row in rows],
+        "width": 0.36,
+        "marker": {"color": [colours.series[row.colour] for row in rows]},
+        "hoverinfo": "skip",
+    }
+    layout: dict[str, Any] = {
+        "barmode": "overlay",
+        "bargap": 0.3,
+        "margin": {"t": 4},
+        "legend": {"traceorder": "normal", "y": -0.3},
+        "xaxis": {"range": [0, extent], "title": {"text": axis_title}},
+        "yaxis": _row_axis(colours),
+    }
+    return compose(words, [whole, share], layout, table, mode, 110 + _ROW_HEIGHT * max(len(rows), 2))
+
+
+def _row_axis(colours: Palette) -> dict[str, Any]:
+    return {
+        "autorange": "reversed",
+        "ticks": "",
+        "showgrid": False,
+        "fixedrange": True,
+        "tickfont": {"color": colours.text},
+    }
 
 
 def _segment(part: Part, extent: float, colours: Palette) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 
 from trn2model.estimate.collective_plans import ALGORITHMS
+from trn2model.estimate.serving import ServingEstimate
 from trn2model.estimate.training import TrainingEstimate
 from trn2model.specs.resolve import Resolved
-from trn2model.ui.charts.bars import Limit, Part, Row, row_bars, stacked_bar
+from trn2model.ui.charts.bars import Limit, Part, Row, overlap_bars, row_bars, stacked_bar
 from trn2model.ui.charts.chart import Chart, Words, file_stem
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.format import NOTHING, bandwidth, capacity, count, duration, percent, significant, traffic
@@ -57,7 +58,7 @@ def content(estimate: TrainingEstimate, mode: Mode) -> Content:
         rows=(
             (step_time_rows(estimate, mode), memory_bar(estimate, mode)),
             (_communication(estimate),),
-            (hbm_bars(estimate, mode),),
+            (hbm_bars(estimate, mode), *((communication_bars(estimate, mode),) if estimate.communication else ())),
             (Remarks("Assumptions behind these numbers", tuple(estimate.assumptions)),),
         ),
     )
@@ -155,12 +156,12 @@ def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
     return stacked_bar(words, segments, f"step time [{unit}]", None, _time_table(estimate), mode)
 
 
-def memory_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
+def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Chart:
     """HBM of one rank by part against its capacity.
 
     Parameters
     ----------
-    estimate : TrainingEstimate
+    estimate : TrainingEstimate or ServingEstimate
         A single plan.
     mode : {"light", "dark"}
         Dress of the chart.
@@ -240,6 +241,60 @@ def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
     return row_bars(words, bars, f"GB/s per {rank}, longest-running operators first", limit, twin, mode)
 
 
+def communication_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
+    """Time of each kind of collective on the links, and how much of it nothing hides.
+
+    Parameters
+    ----------
+    estimate : TrainingEstimate
+        A single plan that sends something.
+    mode : {"light", "dark"}
+        Dress of the chart.
+
+    Returns
+    -------
+    Chart
+        One row per axis and operation.
+    """
+    uses = estimate.communication
+    unit = "ms" if max(float(use.link_time) for use in uses) < _MS_BELOW else "s"
+    rows = [
+        Row(
+            f"{use.axis} {use.op.replace('_', ' ')}",
+            from_si(float(use.exposed_time), unit),
+            from_si(float(use.link_time), unit),
+            f"{duration(float(use.link_time))}, exposed {duration(float(use.exposed_time))}",
+            PART_COLOURS.get(f"{use.axis.partition(' ')[0]}_exposed", 9),
+        )
+        for use in uses
+    ]
+    columns = (
+        "axis",
+        "operation",
+        "bytes per call [B]",
+        "calls",
+        "time on links [s]",
+        "exposed [s]",
+        "bus bandwidth [B/s]",
+    )
+    cells = [
+        (
+            use.axis,
+            use.op,
+            float(use.bytes),
+            float(use.count),
+            float(use.link_time),
+            float(use.exposed_time),
+            float(use.busbw),
+        )
+        for use in uses
+    ]
+    alt = "Time on the links per step: " + "; ".join(f"{row.name} {row.label}" for row in rows)
+    words = _words(estimate, "Communication time per step", "communication", alt)
+    names = ("exposed", "on the links")
+    return overlap_bars(words, rows, names, f"time per step [{unit}]", table(columns, cells), mode)
+
+
 def _communication(estimate: TrainingEstimate) -> Listing:
     rows = [
         (
@@ -278,7 +333,7 @@ def _parts_alt(estimate: TrainingEstimate, parts: list[tuple[str, float]], total
     return f"A step of {duration(float(estimate.step_time))} by part: {listed}."
 
 
-def _words(estimate: TrainingEstimate, title: str, stem: str, alt: str, detail: str = "") -> Words:
+def _words(estimate: TrainingEstimate | ServingEstimate, title: str, stem: str, alt: str, detail: str = "") -> Words:
     scenario = estimate.resolved.scenario
     name = file_stem("trn2model", stem, model_title(scenario.model), f"{scenario.count}x{scenario.system}")
     line = " · ".join(part for part in (detail, subtitle(scenario)) if part)
