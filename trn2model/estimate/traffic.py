@@ -47,6 +47,8 @@ class Lines(NamedTuple):
     mean_link: Floats  # mean over links [s/B]
     plans: tuple[Plan, ...]
     size: int
+    bus_factor: float
+    pairs: tuple[tuple[float, float], ...]  # fixed and slope of each way
 
 
 def collective_cost(
@@ -88,13 +90,13 @@ def collective_cost(
     """
     if groups.strides.ndim == 1:
         key = _key(groups.strides.tolist(), groups.sizes.tolist())
-        return _single(lines(fabric, op, key, int(groups.num_ranks), constants, algorithm), op, message_bytes)
+        return _single(lines(fabric, op, key, int(groups.num_ranks), constants, algorithm), message_bytes)
     rows, inverse = _unique_rows(groups)
     width = groups.strides.shape[-1]
     tables = [
         lines(fabric, op, _key(row[:width], row[width : 2 * width]), row[-1], constants, algorithm) for row in rows
     ]
-    return _batch(tables, inverse, op, message_bytes)
+    return _batch(tables, inverse, message_bytes)
 
 
 @lru_cache(maxsize=16384)
@@ -136,12 +138,13 @@ def lines(fabric: Fabric, op: str, dims: Dims, num_ranks: int, constants: Consta
         found = tuple(plan for plan in found if plan.algorithm == algorithm)
     if size == 1:
         zero = np.zeros(1)
-        return Lines(np.zeros(1, dtype=np.int64), zero, zero, zero, zero, (), 1)
+        return Lines(np.zeros(1, dtype=np.int64), zero, zero, zero, zero, (), 1, 0.0, ((0.0, 0.0),))
     table = np.array([_price(fabric, plan, constants) for plan in found])
     index = np.array([ALGORITHMS.index(plan.algorithm) for plan in found], dtype=np.int64)
     kept = [row for row in range(len(found)) if not _beaten(table, index, row)]
     fixed, slope, link, mean_link = table[kept].T.copy()
-    return Lines(index[kept], fixed, slope, link, mean_link, tuple(found[row] for row in kept), size)
+    ways, pairs = tuple(found[row] for row in kept), tuple(zip(fixed.tolist(), slope.tolist(), strict=True))
+    return Lines(index[kept], fixed, slope, link, mean_link, ways, size, float(bus_factor(op, float(size))), pairs)
 
 
 def bus_factor(op: str, size: Numeric) -> Numeric:
@@ -287,18 +290,29 @@ def _key(strides: list[int], sizes: list[int]) -> Dims:
     return tuple(zip(strides, sizes, strict=True))
 
 
-def _single(table: Lines, op: str, message_bytes: Numeric) -> CollectiveCost:
+def _single(table: Lines, message_bytes: Numeric) -> CollectiveCost:
+    if np.ndim(message_bytes) == 0:
+        return _one(table, float(message_bytes))
     message = np.asarray(message_bytes, dtype=np.float64)
-    times = collectives.line_time(table.fixed, table.slope, message[..., None])
-    best = np.argmin(times, axis=-1)
-    time = np.asarray(times).min(axis=-1)
-    factor = bus_factor(op, float(table.size))
-    busbw = collectives.bus_bandwidth(message, time, factor)
+    times = np.asarray(collectives.line_time(table.fixed, table.slope, message[..., None]))
+    best, time = np.argmin(times, axis=-1), times.min(axis=-1)
+    busbw = collectives.bus_bandwidth(message, time, table.bus_factor)
     link, mean = table.link[best] * message, table.mean_link[best] * message
     return CollectiveCost(time, table.algorithm[best], busbw, link, mean)
 
 
-def _batch(tables: list[Lines], inverse: Ints, op: str, message_bytes: Numeric) -> CollectiveCost:
+def _one(table: Lines, message: float) -> CollectiveCost:
+    """Cost of one call of one plan, without the overhead of arrays: an estimate asks for about ten."""
+    times = [collectives.line_time(fixed, slope, message) for fixed, slope in table.pairs]
+    time = np.float64(min(times))
+    best = times.index(time)
+    busbw = table.bus_factor * message / time if time > 0 else np.float64(0.0)
+    return CollectiveCost(
+        time, table.algorithm[best], busbw, table.link[best] * message, table.mean_link[best] * message
+    )
+
+
+def _batch(tables: list[Lines], inverse: Ints, message_bytes: Numeric) -> CollectiveCost:
     width = max(len(table.fixed) for table in tables)
     columns = np.zeros((4, len(tables), width))
     columns[0] = np.inf
@@ -311,8 +325,7 @@ def _batch(tables: list[Lines], inverse: Ints, op: str, message_bytes: Numeric) 
     times = collectives.line_time(columns[0][rows], columns[1][rows], message[..., None])
     best = np.argmin(times, axis=-1)
     time = np.asarray(times).min(axis=-1)
-    factor = bus_factor(op, np.array([table.size for table in tables], dtype=np.float64))
-    busbw = collectives.bus_bandwidth(message, time, np.asarray(factor)[rows])
+    busbw = collectives.bus_bandwidth(message, time, np.array([table.bus_factor for table in tables])[rows])
     return CollectiveCost(
         time, index[rows, best], busbw, columns[2][rows, best] * message, columns[3][rows, best] * message
     )
