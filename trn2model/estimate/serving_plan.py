@@ -148,9 +148,10 @@ def operating_point(scenario: Scenario, max_ttft: float | None = None, max_tpot:
     limited, message = _why(int(tried[best]), float(tpot[best]), most, max_tpot)
     if len(beyond) and max_tpot is not None:
         limited = "tpot"
+        slower = _time(tpot[beyond[0]])
         message = (
-            f"{tried[best]:,} requests per replica: {tried[beyond[0]]:,} would take {_ms(tpot[beyond[0]])} per token, "
-            f"more than the limit of {_ms(max_tpot)}; memory would hold {most:,}"
+            f"{tried[best]:,} requests per replica: {tried[beyond[0]]:,} would take {slower} per token, "
+            f"more than the limit of {_time(max_tpot)}; memory would hold {most:,}"
         )
     return _point(estimate, best, int(tried[best]), most, limited, message)
 
@@ -200,18 +201,18 @@ def _no_point(estimate: ServingEstimate, most: int, max_ttft: float | None, max_
         limited, message = "memory", "not even one request fits into HBM beside the weights"
     elif max_ttft is not None:
         limited = "ttft"
-        message = f"a prompt takes {_ms(np.ravel(estimate.ttft)[0])} to its first token, limit {_ms(max_ttft)}"
+        message = f"a prompt takes {_time(np.ravel(estimate.ttft)[0])} to its first token, limit {_time(max_ttft)}"
     else:
         tpot = np.ravel(estimate.tpot_with_stalls)[0]
-        limited, message = "tpot", f"even one request takes {_ms(tpot)} per token, limit {_ms(max_tpot or 0.0)}"
+        limited, message = "tpot", f"even one request takes {_time(tpot)} per token, limit {_time(max_tpot or 0.0)}"
     return _point(estimate, 0, 0, most, limited, message)
 
 
 def _why(concurrency: int, tpot: float, most: int, max_tpot: float | None) -> tuple[str, str]:
-    limit = "" if max_tpot is None else f", limit {_ms(max_tpot)}"
+    limit = "" if max_tpot is None else f", limit {_time(max_tpot)}"
     if concurrency == most < _MOST:
-        return "memory", f"{concurrency:,} requests per replica: HBM holds no more; {_ms(tpot)} per token{limit}"
-    return "range", f"{concurrency:,} requests per replica: more bring no throughput; {_ms(tpot)} per token{limit}"
+        return "memory", f"{concurrency:,} requests per replica: HBM holds no more; {_time(tpot)} per token{limit}"
+    return "range", f"{concurrency:,} requests per replica: more bring no throughput; {_time(tpot)} per token{limit}"
 
 
 def _point(
@@ -231,5 +232,5 @@ def _point(
     )
 
 
-def _ms(seconds: float) -> str:
-    return f"{_MILLISECONDS * seconds:,.4g} ms"
+def _time(seconds: float) -> str:
+    return f"{seconds:,.4g} s" if seconds >= 1.0 else f"{_MILLISECONDS * seconds:,.4g} ms"

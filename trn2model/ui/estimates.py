@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from trn2model.estimate import estimate
+import numpy as np
+
+from trn2model.estimate import ServingEstimate, estimate, serving_plan
 from trn2model.estimate.training import TrainingEstimate
 from trn2model.specs.scenario import Scenario
 
@@ -32,3 +34,82 @@ def training(scenario: Scenario) -> TrainingEstimate:
         The scenario means nothing, or the hardware cannot run it.
     """
     return estimate(scenario)
+
+
+@lru_cache(maxsize=512)
+def serving(scenario: Scenario) -> ServingEstimate:
+    """Serving estimate of a scenario, from the cache if it was asked before.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+
+    Returns
+    -------
+    ServingEstimate
+        Shared between visitors and never changed.
+
+    Raises
+    ------
+    Trn2ModelError
+        The scenario means nothing, or the hardware cannot run it.
+    """
+    return estimate(scenario, "serve")
+
+
+@lru_cache(maxsize=256)
+def operating_point(scenario: Scenario, max_ttft: float, max_tpot: float) -> serving_plan.OperatingPoint:
+    """Largest throughput within latency limits, from the cache if it was asked before.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+    max_ttft : float
+        Longest time to first token. [s]
+    max_tpot : float
+        Longest time per output token. [s]
+
+    Returns
+    -------
+    OperatingPoint
+        Shared between visitors.
+    """
+    return serving_plan.operating_point(scenario, max_ttft, max_tpot)
+
+
+@lru_cache(maxsize=128)
+def concurrency_sweep(scenario: Scenario) -> serving_plan.ServingSweep:
+    """Serving over concurrency, from the cache if it was asked before.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+
+    Returns
+    -------
+    ServingSweep
+        Shared between visitors and never changed.
+    """
+    return serving_plan.concurrency_sweep(scenario)
+
+
+@lru_cache(maxsize=128)
+def context_sweep(scenario: Scenario, tokens: tuple[int, ...]) -> serving_plan.ServingSweep:
+    """Serving over the prompt's length, from the cache if it was asked before.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+    tokens : tuple of int
+        Prompt lengths. [token]
+
+    Returns
+    -------
+    ServingSweep
+        Shared between visitors and never changed.
+    """
+    return serving_plan.context_sweep(scenario, np.array(tokens))

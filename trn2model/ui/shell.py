@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import streamlit as st
 from PIL import Image
 
 from trn2model.errors import InvalidInputError, Trn2ModelError
+from trn2model.estimate.serving import ServingEstimate
 from trn2model.estimate.training import TrainingEstimate
 from trn2model.specs.scenario import FIELDS, Scenario
 from trn2model.ui import estimates, link, own_model, widgets
@@ -23,6 +24,7 @@ PAGES: Final = (
     ("pages/chip.py", "Chip"),
     ("pages/topology.py", "Topology"),
     ("pages/training.py", "Training"),
+    ("pages/inference.py", "Inference"),
     ("pages/sources.py", "Sources"),
 )
 _SIDEBAR_WIDTH: Final = 330
@@ -48,12 +50,27 @@ _PROBLEM: Final = "_scenario_problem"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a page works with: the scenario, its estimate unless it means nothing, and the colours on the screen."""
+    """What a page works with: the scenario, its estimate unless it means nothing, and the colours on the screen.
+
+    Of the two estimates only the one that the page asked for is there.
+    """
 
     scenario: Scenario
     estimate: TrainingEstimate | None
     problem: str | None
     mode: Mode
+    serving: ServingEstimate | None = None
+
+    @property
+    def subject(self) -> TrainingEstimate | ServingEstimate | None:
+        """Estimate that the page is about.
+
+        Returns
+        -------
+        TrainingEstimate or ServingEstimate or None
+            None where the scenario means nothing.
+        """
+        return self.serving or self.estimate
 
 
 def run() -> None:
@@ -70,8 +87,13 @@ def run() -> None:
     page.run()
 
 
-def enter() -> Scene:
+def enter(workload: Literal["train", "serve"] = "train") -> Scene:
     """First call of every page: its scenario and estimate, once the frame stands.
+
+    Parameters
+    ----------
+    workload : str
+        "train" or "serve": which estimate the page is about.
 
     Returns
     -------
@@ -91,6 +113,8 @@ def enter() -> Scene:
     if problem := st.session_state[_PROBLEM]:
         return Scene(scenario, None, problem, mode)
     try:
+        if workload == "serve":
+            return Scene(scenario, None, None, mode, estimates.serving(scenario))
         return Scene(scenario, estimates.training(scenario), None, mode)
     except Trn2ModelError as error:
         return Scene(scenario, None, complaint(error), mode)

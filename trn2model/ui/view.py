@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any, Final, Literal
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from trn2model.specs.model import ModelSpec
 from trn2model.ui import link, report
@@ -39,6 +40,8 @@ def page(
     content: Callable[..., Content],
     controls: Callable[[Scene], dict[str, Any]] | None = None,
     always: bool = False,
+    sections: Callable[[Scene], Iterator[Builder]] | None = None,
+    verdict_first: bool = False,
 ) -> None:
     """Draw a page: title, link and downloads, its own controls, and its content in the colours of the screen.
 
@@ -54,6 +57,10 @@ def page(
         Draws the page's own widgets and returns what was chosen.
     always : bool
         Whether the page has something to show for a scenario that means nothing.
+    sections : Callable or None
+        Parts below the rest: draws the widgets of each and yields what builds its content.
+    verdict_first : bool
+        Whether verdict and headline numbers stand above the page's own controls.
     """
     head = st.container()
     if scene.problem:
@@ -63,27 +70,34 @@ def page(
         st.caption("Change the parameter in the sidebar, or open a preset from the Overview.")
         if not always:
             return
+    top = st.container() if verdict_first else None
     options = controls(scene) if controls else {}
 
+    parts: list[Builder] = []
+
     def build(mode: Mode) -> Content:
-        return content(scene.estimate, mode, **options)
+        return content(scene.subject, mode, **options).joined([part(mode) for part in parts])
 
     if not scene.problem:
         with head:
             _head(scene, title, build)
-    _show(build(scene.mode))
+    _show(build(scene.mode), top)
+    for part in sections(scene) if sections and not scene.problem else ():
+        _show(part(scene.mode))
+        parts.append(part)
 
 
-def _show(content: Content) -> None:
-    if content.configuration:
-        st.caption(content.configuration)
-    if content.verdict:
-        _show_verdict(content.verdict)
-    _show_metrics(content.metrics)
+def _show(content: Content, top: DeltaGenerator | None = None) -> None:
+    with top or st.container():
+        if content.configuration:
+            st.caption(content.configuration)
+        if content.verdict:
+            _show_verdict(content.verdict)
+        _show_metrics(content.metrics)
     for number, row in enumerate(content.rows):
         for place, block in zip(st.columns(len(row), gap="medium"), row, strict=True):
             with place:
-                _show_block(block, f"{content.title}-{number}")
+                show_block(block, f"{content.title}-{number}")
 
 
 def _head(scene: Scene, title: str, build: Builder | None) -> None:
@@ -106,7 +120,7 @@ def _downloads(scene: Scene, build: Builder, title: str, address: str) -> None:
         return build("light")
 
     def as_json() -> str:
-        estimate = scene.estimate.to_dict() if scene.estimate else None
+        estimate = scene.subject.to_dict() if scene.subject else None
         return json.dumps(page().to_dict() | {"link": address, "estimate": estimate}, indent=1)
 
     kinds: tuple[tuple[str, str, str, Callable[[], str]], ...] = (
@@ -144,7 +158,16 @@ def _show_metrics(metrics: tuple[Metric, ...]) -> None:
             st.metric(metric.label, metric.value, help=metric.help, border=True, width="stretch")
 
 
-def _show_block(block: Block, place: str) -> None:
+def show_block(block: Block, place: str) -> None:
+    """Draw one block of a page.
+
+    Parameters
+    ----------
+    block : Block
+        What to draw.
+    place : str
+        Where it stands; no two blocks of a page share it.
+    """
     if isinstance(block, Chart):
         _show_chart(block, place)
     elif isinstance(block, Listing):

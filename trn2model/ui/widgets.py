@@ -32,6 +32,7 @@ _USUAL: Final = {
     "compiled_batch": (1, 1024),
     "context_bucket": (128, 1_048_576),
     "prefill_chunk": (128, 16384),
+    "prefill_replicas": (1, 64),
 }
 
 

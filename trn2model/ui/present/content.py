@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trn2model.ui.charts.chart import Chart
@@ -84,6 +85,26 @@ class Content:
     verdict: Verdict | None
     metrics: tuple[Metric, ...]
     rows: tuple[Row, ...]
+
+    def joined(self, parts: Sequence[Content]) -> Content:
+        """The page with further sections below, as one page for reports and downloads.
+
+        Parameters
+        ----------
+        parts : Sequence of Content
+            Sections in reading order.
+
+        Returns
+        -------
+        Content
+            What a section says and its metrics stand above its rows as remarks.
+        """
+        rows = list(self.rows)
+        for part in parts:
+            said = [part.verdict.text] if part.verdict else []
+            said += [f"{metric.label}: {metric.value}" for metric in part.metrics]
+            rows += [(Remarks(part.title, tuple(said)),), *part.rows]
+        return replace(self, rows=tuple(rows))
 
     def tables(self) -> dict[str, Table]:
         """Every table of the page, chart twins included, by title.

@@ -1,0 +1,118 @@
+"""The request queue of the Inference page: how fast requests arrive, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from trn2model.estimate.serving import ServingEstimate
+from trn2model.simulate.serving_trace import ServingTrace
+from trn2model.ui.charts.chart import Chart
+from trn2model.ui.charts.curves import Axes, Curve, curves
+from trn2model.ui.charts.template import Mode
+from trn2model.ui.format import NOTHING, count, duration, percent
+from trn2model.ui.present.content import Listing
+from trn2model.ui.present.serving_curves import chart_words
+from trn2model.ui.tables import table
+
+NAMES: Final = {"ttft": "time to first token", "tpot": "time per output token", "e2e": "whole request"}
+_SHOWN: Final = ("mean", "p50", "p95", "p99")
+_MOST_POINTS: Final = 600
+
+
+def arrival_rate(estimate: ServingEstimate, load: float) -> float:
+    """Requests per second that load the replicas to a share of what they can serve.
+
+    Parameters
+    ----------
+    estimate : ServingEstimate
+        A single plan.
+    load : float
+        Share of the closed form's throughput. [1]
+
+    Returns
+    -------
+    float
+        Arrivals over all replicas. [1/s]
+    """
+    return load * float(estimate.output_tokens_per_s) / float(estimate.resolved.requests.output_tokens)
+
+
+def summary(trace: ServingTrace) -> str:
+    """Run in one sentence.
+
+    Parameters
+    ----------
+    trace : ServingTrace
+        What happened.
+
+    Returns
+    -------
+    str
+        Requests, length, throughput and what the replicas did.
+    """
+    busy = ", ".join(f"{name} {percent(share, 2)}" for name, share in trace.utilization().items())
+    return (
+        f"{len(trace.arrival):,} requests in {duration(trace.span)}: {count(trace.output_tokens_per_s)} tokens/s; "
+        f"replicas spend {busy} of their time."
+    )
+
+
+def percentiles(trace: ServingTrace) -> Listing:
+    """Latencies of the run.
+
+    Parameters
+    ----------
+    trace : ServingTrace
+        What happened.
+
+    Returns
+    -------
+    Listing
+        Mean and percentiles of the three latencies.
+    """
+    found: Mapping[str, Mapping[str, float]] = trace.percentiles()
+    rows = [(name, *(_text(found[key][shown]) for shown in _SHOWN)) for key, name in NAMES.items()]
+    return Listing("Latencies in the queue", "Waiting for a free slot included.", table(("latency", *_SHOWN), rows))
+
+
+def in_system(estimate: ServingEstimate, trace: ServingTrace, mode: Mode) -> Chart:
+    """Requests waiting and in the system over the run.
+
+    Parameters
+    ----------
+    estimate : ServingEstimate
+        A single plan.
+    trace : ServingTrace
+        What happened.
+    mode : {"light", "dark"}
+        Dress of the chart.
+
+    Returns
+    -------
+    Chart
+        Two step curves, thinned to a few hundred points.
+    """
+    lines, rows = [], []
+    for name, steps, colour in (
+        ("in the system", trace.number_in_system(), 0),
+        ("waiting", trace.queue_length(), 1),
+    ):
+        at = np.linspace(trace.arrival[0], steps.time[-1], _MOST_POINTS)
+        values = steps.value[np.maximum(np.searchsorted(steps.time, at, side="right") - 1, 0)]
+        notes = [f"{name}: {value:,.0f} at {duration(moment)}" for moment, value in zip(at, values, strict=True)]
+        blank = [""] * len(at)
+        lines.append(Curve(name, at.tolist(), values.tolist(), blank, notes, [True] * len(at), colour, markers=False))
+        rows += [(name, moment, value) for moment, value in zip(at, values, strict=True)]
+    most = max(trace.number_in_system().value)
+    words = chart_words(
+        estimate, "Requests in the system", "queue", f"Requests in the system over the run, at most {most:,.0f}."
+    )
+    axes = Axes("time [s]", "requests, all replicas")
+    return curves(words, lines, [], None, axes, table(("curve", "time [s]", "requests"), rows), mode)
+
+
+def _text(seconds: float) -> str:
+    return duration(seconds) if np.isfinite(seconds) else NOTHING

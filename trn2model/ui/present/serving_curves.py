@@ -1,0 +1,210 @@
+"""Sweeps of the Inference page as curves: throughput against interactivity, and latency against context."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn2model.estimate.serving import ServingEstimate
+from trn2model.estimate.serving_plan import OperatingPoint, ServingSweep
+from trn2model.ui import estimates
+from trn2model.ui.charts.chart import Chart, Words, file_stem
+from trn2model.ui.charts.curves import Axes, Curve, Mark, Region, curves
+from trn2model.ui.charts.template import Mode
+from trn2model.ui.format import count, duration
+from trn2model.ui.present.words import model_title, subtitle
+from trn2model.ui.tables import Table, table
+from trn2model.units import from_si
+
+Floats = NDArray[np.float64]
+
+_SHORTEST: Final = 512
+_LONGEST: Final = 1_048_576
+
+
+def interactivity(
+    estimate: ServingEstimate, point: OperatingPoint, max_ttft: float, max_tpot: float, mode: Mode
+) -> Chart:
+    """Throughput against interactivity over concurrency, with the region that keeps the limits.
+
+    Parameters
+    ----------
+    estimate : ServingEstimate
+        A single plan.
+    point : OperatingPoint
+        Largest throughput within the limits.
+    max_ttft : float
+        Longest time to first token. [s]
+    max_tpot : float
+        Longest time per output token. [s]
+    mode : {"light", "dark"}
+        Dress of the chart.
+
+    Returns
+    -------
+    Chart
+        One point per concurrency; those that do not fit are hollow.
+    """
+    sweep = estimates.concurrency_sweep(estimate.resolved.scenario)
+    speed = 1.0 / np.asarray(sweep.estimate.tpot_with_stalls)
+    rate = np.asarray(sweep.estimate.output_tokens_per_s_per_chip)
+    fits = np.asarray(sweep.estimate.feasible)
+    running = sweep.values.tolist()
+    notes = [
+        f"<b>{n:,} requests per replica</b><br>{count(x)} tok/s per user<br>{count(y)} tok/s per chip"
+        f"{'' if fit else '<br>does not fit into HBM'}"
+        for n, x, y, fit in zip(running, speed, rate, fits, strict=True)
+    ]
+    line = Curve(
+        "requests per replica", speed.tolist(), rate.tolist(), [f"{n:,}" for n in running], notes, fits.tolist(), 0
+    )
+    marks = [
+        Mark(
+            f"this scenario: {count(float(estimate.resolved.requests.concurrency))}",
+            float(1.0 / np.asarray(estimate.tpot_with_stalls)),
+            float(estimate.output_tokens_per_s_per_chip),
+            "diamond",
+            1,
+        )
+    ]
+    if point.concurrency:
+        best = f"best within the limits: {point.concurrency:,}"
+        marks.append(Mark(best, 1.0 / point.tpot_with_stalls, point.output_tokens_per_s_per_chip, "star", 2))
+    late = float(estimate.ttft) > max_ttft
+    region = Region(f"{duration(max_tpot)} per token or less", x_from=1.0 / max_tpot)
+    if late:
+        region = Region("the first token is late at any concurrency")
+    promise = "no concurrency keeps the limit to the first token" if late else point.message
+    words = chart_words(
+        estimate,
+        "Throughput against interactivity",
+        "interactivity",
+        f"Output tokens per second and chip against tokens per second of one user, for {running[0]:,} to "
+        f"{running[-1]:,} requests per replica; {promise}.",
+    )
+    return curves(words, [line], marks, region, _interactivity_axes(), _concurrency_table(sweep, speed), mode)
+
+
+def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, mode: Mode) -> tuple[Chart, Chart]:
+    """Both latencies over the prompt's length, at the scenario's concurrency.
+
+    Parameters
+    ----------
+    estimate : ServingEstimate
+        A single plan.
+    max_ttft : float
+        Longest time to first token. [s]
+    max_tpot : float
+        Longest time per output token. [s]
+    mode : {"light", "dark"}
+        Dress of the charts.
+
+    Returns
+    -------
+    tuple of Chart
+        Time to first token, and time per output token labelled with the requests that fit; prompts that do not fit
+        at this concurrency are hollow.
+    """
+    resolved = estimate.resolved
+    longest = min(max(resolved.model.max_sequence_length, 2 * _SHORTEST), _LONGEST)
+    tokens = 2 ** np.arange(int(np.log2(_SHORTEST)), int(np.log2(longest)) + 1)
+    sweep = estimates.context_sweep(resolved.scenario, tuple(tokens.tolist()))
+    room = np.asarray(sweep.estimate.max_concurrency)
+    twin = table(
+        ("input [tokens]", "TTFT [s]", "TPOT [s]", "requests that fit per replica", "fits at this concurrency"),
+        list(zip(tokens, *_columns(sweep, "ttft", "tpot", "max_concurrency", "feasible"), strict=True)),
+    )
+    charts = []
+    for name, key, values, limit in (
+        ("Time to first token", "ttft", np.asarray(sweep.estimate.ttft), max_ttft),
+        ("Time per output token", "tpot", np.asarray(sweep.estimate.tpot), max_tpot),
+    ):
+        labels = [f"fits {most:,.0f}" for most in room] if key == "tpot" else [""] * len(tokens)
+        notes = [
+            f"<b>{n:,} tokens</b><br>{duration(value)}<br>{most:,.0f} requests fit per replica"
+            for n, value, most in zip(tokens.tolist(), values, room, strict=True)
+        ]
+        fits = np.asarray(sweep.estimate.feasible).tolist()
+        line = Curve(name, tokens.tolist(), from_ms(values), labels, notes, fits, 0)
+        region = Region(f"{duration(limit)} or less", y_to=from_si(limit, "ms"))
+        ends = (
+            f"{duration(float(values[0]))} at {tokens[0]:,} to {duration(float(values[-1]))} at {tokens[-1]:,} tokens"
+        )
+        words = chart_words(estimate, f"{key.upper()} over the prompt's length", f"context-{key}", f"{name}: {ends}.")
+        axes = Axes("prompt [tokens]", f"{name.lower()} [ms]", "log", "log")
+        charts.append(curves(words, [line], [], region, axes, twin, mode))
+    return charts[0], charts[1]
+
+
+def chart_words(estimate: ServingEstimate, title: str, stem: str, alt: str) -> Words:
+    """Words of a chart of the Inference page.
+
+    Parameters
+    ----------
+    estimate : ServingEstimate
+        A single plan.
+    title : str
+        Title of the chart.
+    stem : str
+        What its file is called.
+    alt : str
+        Alternative text.
+
+    Returns
+    -------
+    Words
+        With the parameters that are not default as subtitle.
+    """
+    scenario = estimate.resolved.scenario
+    name = file_stem("trn2model", stem, model_title(scenario.model), f"{scenario.count}x{scenario.system}")
+    return Words(title, subtitle(scenario), alt, name)
+
+
+def from_ms(seconds: Floats) -> list[float]:
+    """Times in milliseconds.
+
+    Parameters
+    ----------
+    seconds : NDArray
+        Times. [s]
+
+    Returns
+    -------
+    list of float
+        The same times. [ms]
+
+    Examples
+    --------
+    >>> from_ms(np.array([0.5]))
+    [500.0]
+    """
+    return [from_si(value, "ms") for value in seconds.tolist()]
+
+
+def _columns(sweep: ServingSweep, *names: str) -> list[Floats]:
+    return [np.ravel(getattr(sweep.estimate, name)) for name in names]
+
+
+def _interactivity_axes() -> Axes:
+    return Axes("output tokens/s of one user, prefill stalls included", "output tokens/s per chip")
+
+
+def _concurrency_table(sweep: ServingSweep, speed: Floats) -> Table:
+    tpot, stalled, rate, per_chip, fits = _columns(
+        sweep, "tpot", "tpot_with_stalls", "output_tokens_per_s", "output_tokens_per_s_per_chip", "feasible"
+    )
+    used = np.ravel(sweep.estimate.memory.used_bytes)
+    rows = zip(sweep.values, tpot, stalled, speed, rate, per_chip, used, fits, strict=True)
+    columns = (
+        "requests per replica",
+        "TPOT [s]",
+        "TPOT with stalls [s]",
+        "tokens/s per user",
+        "output tokens/s",
+        "output tokens/s per chip",
+        "HBM used per rank [B]",
+        "fits",
+    )
+    return table(columns, list(rows))

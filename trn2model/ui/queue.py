@@ -1,0 +1,107 @@
+"""Queue of the Inference page: runs on demand, shows how far it is, and ends when a visitor moves on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+
+from trn2model.errors import Trn2ModelError
+from trn2model.estimate.serving import ServingEstimate
+from trn2model.simulate.requests import Requests, parse_trace
+from trn2model.simulate.serving import Progress
+from trn2model.simulate.serving_scenario import simulate_scenario
+from trn2model.simulate.serving_trace import ServingTrace
+from trn2model.ui import view
+from trn2model.ui.charts.template import Mode
+from trn2model.ui.format import count
+from trn2model.ui.present import queue
+from trn2model.ui.present.words import plain
+from trn2model.ui.shell import Scene
+from trn2model.units import to_si
+
+_RUN: Final = "_queue_run"
+_LOADS: Final = ("5", "25", "50", "70", "80", "90", "100", "120")
+_COUNTS: Final = ("200", "1000", "5000")
+_SPREADS: Final = ("0", "25", "50", "100")
+
+
+def section(scene: Scene) -> None:
+    """Draw the queue below the page, unless the scenario means nothing.
+
+    Parameters
+    ----------
+    scene : Scene
+        What the page works with.
+    """
+    if scene.serving is not None:
+        st.subheader("Request queue", anchor=False)
+        _queue(scene.serving, scene.mode)
+
+
+@st.fragment
+def _queue(estimate: ServingEstimate, mode: Mode) -> None:
+    """Controls and result; a change in the sidebar stops a run, because the page then starts again."""
+    st.caption(
+        "Poisson arrivals, or your own trace, through the replicas on the step times above: first come first served, "
+        "continuous batching."
+    )
+    options = _options(estimate)
+    key = (estimate.resolved.scenario, *options.values())
+    if st.button("Run the queue", icon=":material/play_arrow:", key="queue-run", type="primary"):
+        st.session_state[_RUN] = (key, _run(estimate, options))
+    kept: tuple[Any, ServingTrace | None] | None = st.session_state.get(_RUN)
+    if kept is None or kept[1] is None:
+        return
+    if kept[0] != key:
+        st.info("The scenario or the arrivals have changed since the last run.", icon=":material/update:")
+        return
+    st.markdown(queue.summary(kept[1]))
+    left, right = st.columns(2, gap="medium")
+    with left:
+        view.show_block(queue.percentiles(kept[1]), "queue-table")
+    with right:
+        view.show_block(queue.in_system(estimate, kept[1], mode), "queue-chart")
+
+
+def _options(estimate: ServingEstimate) -> dict[str, Any]:
+    first, second, third, fourth = st.columns(4, vertical_alignment="bottom")
+    with first:
+        load = st.select_slider("Load [% of full replicas]", _LOADS, "70", key="queue-load")
+        rate = queue.arrival_rate(estimate, to_si(float(load), "%"))
+    with second:
+        number = st.select_slider("Requests", _COUNTS, "1000", key="queue-count")
+    with third:
+        spread = st.select_slider("Spread of lengths [%]", _SPREADS, "25", key="queue-spread")
+    with fourth:
+        upload = st.file_uploader("Or a trace: CSV with arrival, input, output", type="csv", max_upload_size=16)
+    st.caption(f"{count(rate)} requests/s over all replicas." if upload is None else "Arrivals come from the trace.")
+    text = None if upload is None else upload.getvalue()
+    return {"rate": rate, "number": int(number), "variation": to_si(float(spread), "%"), "trace": text}
+
+
+def _run(estimate: ServingEstimate, options: dict[str, Any]) -> ServingTrace | None:
+    bar = st.progress(0.0, "Serving requests …")
+
+    def show(progress: Progress) -> None:
+        bar.progress(progress.finished / progress.total, f"{progress.finished:,} of {progress.total:,} requests served")
+
+    try:
+        trace = simulate_scenario(
+            estimate.resolved.scenario,
+            options["rate"],
+            options["number"],
+            variation=options["variation"],
+            trace=_trace(options["trace"]),
+            progress=show,
+        )
+    except Trn2ModelError as error:
+        bar.empty()
+        st.error(plain(str(error), 300), icon=":material/error:")
+        return None
+    bar.empty()
+    return trace
+
+
+def _trace(content: bytes | None) -> Requests | None:
+    return None if content is None else parse_trace(content.decode("utf-8", "replace"))
