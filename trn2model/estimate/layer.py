@@ -27,7 +27,8 @@ class RankWork:
     share the pairs. `decode` reads the context from the KV cache and absorbs the MLA projections.
     `expert_padding` 1 reads one expert for every routed token, however many tokens share an expert. In decode a row
     of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle ones too. `kv_expansion` 1 reads keys and
-    values once for every query head; `dense_experts` 1 runs every expert on every token of a prompt.
+    values once for every query head; `dense_experts` 1 runs every expert on every token of a prompt and
+    adds up all their outputs in `expert_sum_passes`.
     """
 
     tokens: Numeric
@@ -49,6 +50,7 @@ class RankWork:
     lane_padding: float = 0.0
     kv_expansion: float = 0.0
     dense_experts: float = 0.0
+    expert_sum_passes: float = 1.0
 
 
 def activation_bytes(precision: str) -> float:
@@ -373,7 +375,9 @@ def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
     busy = np.minimum(local, touched)
     expert = _feed_forward("expert_", rows * local / busy, hidden, spec.ffn_size / work.tp, busy, spec.gated, work)
     operators += [replace(operator, gathered=work.decode and operator.weighted) for operator in expert]
-    combined = elementwise.residual_vector_elements(work.tokens * spec.experts_per_token, hidden)
+    summed = work.tokens * spec.experts_per_token
+    summed = summed + work.dense_experts * np.maximum(work.expert_sum_passes * gathered * local - summed, 0.0)
+    combined = elementwise.residual_vector_elements(summed, hidden)
     operators.append(
         Operator(
             "combine",

@@ -214,6 +214,7 @@ def _work(
         lane_padding=resolved.profile.constants.lane_padding,
         kv_expansion=resolved.profile.constants.kv_expansion,
         dense_experts=0.0 if decode else resolved.profile.constants.dense_experts,
+        expert_sum_passes=resolved.profile.constants.expert_sum_passes,
     )
 
 

@@ -31,6 +31,7 @@ class Constants:
     expert_read_efficiency: float  # share of HBM bandwidth when decode reads the experts a router picked [1]
     expert_padding: float  # share of the routed tokens beyond the distinct experts that read an expert again [1]
     dense_experts: float  # share of the experts a prompt's tokens do not choose that compute them all the same [1]
+    expert_sum_passes: float  # vector passes over the outputs of all experts where they run on every token [1]
     lane_padding: float  # 1: a row of decode scores holds one lane of the vector engines, idle lanes wait; 0: no [1]
     operator_time: float  # fixed cost of one operator [s]
     step_time: float  # fixed host cost of one training step, prefill call or decode step [s]
@@ -44,6 +45,7 @@ class Constants:
     nic_latency: float  # one EFA hop [s]
     collective_time: float  # fixed cost of starting one collective [s]
     tp_overlap_fraction: float  # share of tensor-parallel communication that can hide behind matmuls [1]
+    ep_overlap_fraction: float  # share of expert-parallel all-to-alls that can hide behind other compute [1]
     phase_overlap_fraction: float  # share of the shorter of prefill and decode hidden where a pass may mix them [1]
     dp_overlap_fraction: float  # share of gradient and FSDP communication that can hide behind compute [1]
 
