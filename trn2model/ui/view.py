@@ -16,6 +16,7 @@ from trn2model.ui import link, report
 from trn2model.ui.charts.chart import Chart, file_stem
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.present.content import Block, Content, Folded, Links, Listing, Metric, Remarks, Verdict
+from trn2model.ui.present.overview import preset_links
 from trn2model.ui.present.words import model_title
 from trn2model.ui.shell import Scene
 from trn2model.ui.tables import Table, to_csv, to_csv_book
@@ -67,7 +68,8 @@ def page(
         with head:
             _head(scene, title, None)
         st.error(scene.problem, icon=":material/block:")
-        st.caption("Change the parameter in the sidebar, or open a preset from the Overview.")
+        st.caption("Change the parameter in the sidebar, or start from a preset.")
+        _show_links(preset_links())
         if not always:
             return
     top = st.container() if verdict_first else None

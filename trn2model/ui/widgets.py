@@ -13,6 +13,7 @@ from trn2model.specs.scenario import FIELDS
 #: Numbers that a link or the exact-number form has brought in, by URL key, beside the stops of a slider.
 _EXTRA_STOPS: Final = "_extra_stops"
 _FEW_VALUES: Final = 16
+_FIRST_EXACT: Final = "Tensor parallel (tp)"
 #: First and last power of two on the slider of a field; any other integer in range still arrives.
 _USUAL: Final = {
     "count": (1, 64),
@@ -110,10 +111,10 @@ def draw_exact_number() -> None:
     with st.popover("Set an exact number", icon=":material/dialpad:", width="stretch"):
         with st.form("exact", border=False, enter_to_submit=True):
             labels = [row.label for row in rows]
-            label = st.selectbox("Parameter", labels, key="_exact_field", help="Any integer field of the scenario.")
+            st.selectbox("Parameter", labels, labels.index(_FIRST_EXACT), key="_exact_field")
             st.text_input("Value", key="_exact_value", placeholder="for example 7", max_chars=20)
             st.form_submit_button("Set", on_click=_set_exact, width="stretch")
-        st.caption(f"Now: {label}. Sliders stop at powers of two; any integer in range works.")
+        st.caption("Sliders stop at powers of two; here any integer in range works.")
     if problem := st.session_state.pop("_exact_problem", None):
         st.warning(problem)
 

@@ -26,9 +26,23 @@ class Preset:
 PRESETS: Final = (
     Preset("Llama 3.1 8B on one instance", Scenario(model="llama-3.1-8b", system="trn2.48xlarge", tp=8)),
     Preset("Llama 3.1 70B on four instances", Scenario(system="trn2.48xlarge", count=4, sequence_length=8192)),
-    Preset("Llama 3.1 405B on one UltraServer", Scenario(model="llama-3.1-405b")),
-    Preset("1T MoE on four UltraServers", Scenario(model="moe-1t", count=4)),
+    Preset("Llama 3.1 405B on one UltraServer", Scenario(model="llama-3.1-405b", pp=8, optimizer="adamw-bf16-sr")),
+    Preset(
+        "1T MoE on four UltraServers",
+        Scenario(model="moe-1t", count=4, tp=4, ep=16, pp=8, recompute="full", optimizer="adamw-bf16-sr"),
+    ),
 )
+
+
+def preset_links() -> Links:
+    """Presets as links to the page on show.
+
+    Returns
+    -------
+    Links
+        One per preset.
+    """
+    return Links("Start from", tuple((preset.title, query_string(preset.scenario)) for preset in PRESETS))
 
 
 def content(estimate: TrainingEstimate, mode: Mode) -> Content:
@@ -52,7 +66,7 @@ def content(estimate: TrainingEstimate, mode: Mode) -> Content:
         verdict=training_verdict(estimate),
         metrics=metrics(estimate),
         rows=(
-            (Links("Start from", tuple((preset.title, query_string(preset.scenario)) for preset in PRESETS)),),
+            (preset_links(),),
             (step_time_bar(estimate, mode), memory_bar(estimate, mode)),
             (Remarks("Assumptions behind these numbers", tuple(estimate.assumptions)),),
         ),
