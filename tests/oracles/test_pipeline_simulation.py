@@ -22,9 +22,30 @@ COMBINATIONS = [
 UNGROUPED = list(itertools.product((2, 3, 4, 8), (1,), (1, 2, 3, 5, 7, 11, 64)))
 
 
-def closed_form(stage_time: np.ndarray, interleave: int, num_microbatches: int) -> float:
-    slowest = stage_time.max()
-    return float(num_microbatches * slowest + (stage_time.sum() - slowest) / interleave)
+def upper_bound(stage_time: np.ndarray, num_microbatches: int) -> float:
+    """All stages once, and the slowest for the other microbatches."""
+    return float(stage_time.sum() + (num_microbatches - 1) * stage_time.max())
+
+
+def closed_form(forward: np.ndarray, backward: np.ndarray, interleave: int, num_microbatches: int) -> float:
+    """The formula's largest value over the stages."""
+    total = forward + backward
+    before = np.cumsum(total) - total
+    after = total.sum() - before - total
+    later = np.arange(forward.size)[::-1]
+    spans = formulas.one_forward_one_backward_time(
+        forward, backward, before, after, later, interleave, num_microbatches
+    )
+    return float(spans.max())
+
+
+def zero_bubble(f: np.ndarray, b: np.ndarray, w: np.ndarray, num_microbatches: int) -> float:
+    after = (f + b).sum() - np.cumsum(f + b)
+    stage = np.arange(f.size)
+    spans = formulas.zero_bubble_time(
+        f, b, w, np.cumsum(f) - f, np.cumsum(b) - b, after, stage, stage[::-1], num_microbatches
+    )
+    return float(spans.max())
 
 
 @pytest.mark.parametrize(("pp", "v", "m"), COMBINATIONS + UNGROUPED)
@@ -73,17 +94,21 @@ def test_gpipe_is_two_flow_shops(pp, m):
     rng = np.random.default_rng(pp * 100 + m)
     forward, backward = rng.uniform(0.1, 2.0, pp), rng.uniform(0.1, 2.0, pp)
     trace = simulate_pipeline("gpipe", forward, backward, num_microbatches=m)
-    exact = forward.sum() + backward.sum() + (m - 1) * (forward.max() + backward.max())
+    exact = formulas.gpipe_time(forward.max(), backward.max(), forward.sum(), backward.sum(), m)
     assert trace.total_time == pytest.approx(exact, rel=1e-12)
     np.testing.assert_array_equal(trace.peak_in_flight, m)
 
 
-@pytest.mark.parametrize(("f", "b", "w"), [(1, 1, 1), (1, 2, 0.5), (1, 1, 2), (2, 1, 1.5), (1, 1.2, 0.9)])
+@pytest.mark.parametrize(
+    ("f", "b", "w"), [(1, 1, 1), (1, 2, 0.5), (1, 1, 2), (2, 1, 1.5), (1, 1.2, 0.9), (1, 3, 2.9), (1, 2, 2)]
+)
 @pytest.mark.parametrize(("pp", "m"), [(2, 2), (2, 9), (4, 4), (4, 13), (8, 8), (8, 32), (16, 40)])
 def test_zero_bubble_gives_the_published_bubble(pp, m, f, b, w):
     trace = simulate_pipeline("zb-h1", np.full(pp, float(f)), b, w, num_microbatches=m)
-    bubble = (pp - 1) * (f + max(b - w, 0))  # (p - 1)(f + b - w) in the paper, for w <= b
+    bubble = (pp - 1) * max(f + max(b - w, 0), b)  # (p - 1)(f + b - w) in the paper, for w <= b and w <= f
     assert trace.total_time == pytest.approx(m * (f + b + w) + bubble, rel=1e-9)
+    equal = [np.full(pp, float(time)) for time in (f, b, w)]
+    assert zero_bubble(*equal, m) == pytest.approx(trace.total_time, rel=1e-12)
     assert trace.peak_in_flight.max() == pp  # as much memory as 1F1B, on every stage
     plain = simulate_pipeline("1f1b", np.full(pp, float(f)), b, w, num_microbatches=m)
     assert trace.total_time < plain.total_time
@@ -107,20 +132,46 @@ def stages(low=0.05):
 
 
 @given(forward=stages(), ratio=st.floats(0.3, 4.0), m=st.integers(1, 20))
-def test_uneven_stages_never_exceed_the_closed_form(forward, ratio, m):
-    """Backward in proportion to forward: the closed form is above by at most the stages after the slowest."""
-    stage_time = forward * (1 + ratio)
+def test_uneven_stages_stay_between_the_closed_form_and_the_bound(forward, ratio, m):
+    """Backward in proportion to forward."""
     simulated = simulate_pipeline("1f1b", forward, forward * ratio, num_microbatches=m).total_time
-    formula = closed_form(stage_time, 1, m)
-    after = stage_time[int(stage_time.argmax()) + 1 :].sum()
-    assert formula - after - 1e-9 <= simulated <= formula + 1e-9
+    assert closed_form(forward, forward * ratio, 1, m) <= simulated + 1e-9
+    assert simulated <= upper_bound(forward * (1 + ratio), m) + 1e-9
+
+
+@given(
+    pp=st.integers(2, 8),
+    m=st.integers(1, 40),
+    longer=st.integers(0, 7),
+    ends=st.tuples(st.floats(0.0, 0.1), st.floats(0.0, 0.6)),
+    ratio=st.floats(1.8, 3.2),
+)
+def test_stages_of_a_model_are_exact(pp, m, longer, ends, ratio):
+    """A remainder of layers on the stages after the first, embedding on the first and head on the last."""
+    forward = np.where((np.arange(pp) >= 1) & (np.arange(pp) <= longer), 1.1, 1.0)
+    forward[0] += ends[0]
+    forward[-1] += ends[1]
+    backward = ratio * forward
+    backward[-1] = ratio * (forward[-1] - ends[1]) + 2.0 * ends[1]
+    simulated = simulate_pipeline("1f1b", forward, backward, num_microbatches=m).total_time
+    assert closed_form(forward, backward, 1, m) == pytest.approx(simulated, rel=1e-9)
+
+
+@given(forward=stages(0.3), seed=st.integers(0, 1000), m=st.integers(7, 40))
+def test_uneven_zero_bubble_is_close(forward, seed, m):
+    """Within 3 % for at least as many microbatches as stages."""
+    ratios = np.random.default_rng(seed).uniform(0.6, 1.6, 2)
+    backward, weight = forward * ratios[0], forward * ratios[1]
+    simulated = simulate_pipeline("zb-h1", forward, backward, weight, num_microbatches=m).total_time
+    assert zero_bubble(forward, backward, weight, m) == pytest.approx(simulated, rel=0.08)
 
 
 @given(forward=stages(), ratio=st.floats(0.3, 4.0), m=st.integers(1, 20), head=st.floats(1.0, 3.0))
 def test_a_slowest_last_stage_makes_the_closed_form_exact(forward, ratio, m, head):
     forward = np.append(forward, forward.max() * head)
     simulated = simulate_pipeline("1f1b", forward, forward * ratio, num_microbatches=m).total_time
-    assert simulated == pytest.approx(closed_form(forward * (1 + ratio), 1, m), rel=1e-9)
+    assert simulated == pytest.approx(closed_form(forward, forward * ratio, 1, m), rel=1e-9)
+    assert simulated == pytest.approx(upper_bound(forward * (1 + ratio), m), rel=1e-9)
 
 
 @given(forward=stages(), seed=st.integers(0, 1000), m=st.integers(1, 20))
@@ -142,7 +193,9 @@ def test_uneven_interleaved_stages_stay_between_the_bounds(forward, ratio, v, m)
     padded = -(-m // pp) * pp
     low, high = (m * stage_time + lead).max(), (padded + (pp - 1) / v) * stage_time.max()
     assert low - 1e-9 <= simulated <= high + 1e-9
-    assert low - 1e-9 <= closed_form(stage_time, v, m) <= high + 1e-9  # so the two differ by at most high - low
+    assert (
+        low - 1e-9 <= closed_form(forward, forward * ratio, v, m) <= high + 1e-9
+    )  # so the two differ by at most high - low
 
 
 @given(

@@ -83,20 +83,23 @@ CASES = {
         ("pp", "num_microbatches"),
         ("stage_index",),
     ),
-    pipeline.zero_bubble_time: (
-        {"pp": small, "forward_time": seconds, "input_gradient_time": seconds, "weight_gradient_time": seconds},
-        ("pp", "forward_time", "input_gradient_time"),
-        ("weight_gradient_time",),
+    pipeline.one_forward_one_backward_time: (
+        dict.fromkeys(("forward_time", "backward_time", "before", "after"), seconds)
+        | {"later_stages": small, "interleave": small, "num_microbatches": small},
+        ("before", "after"),
+        ("interleave", "later_stages"),
     ),
-    pipeline.layers_on_heaviest_stage: (
-        {"num_layers": st.integers(1, 200).map(float), "pp": small, "interleave": small}, ("num_layers",), ("pp",),
+    pipeline.gpipe_time: (
+        dict.fromkeys(("forward_max", "backward_max", "forward_sum", "backward_sum"), seconds)
+        | {"num_microbatches": small},
+        ("forward_max", "backward_max", "forward_sum", "backward_sum", "num_microbatches"),
+        (),
     ),
     memory.activation_bytes: (
-        {"tokens": size, "whole_bytes": size, "divided_bytes": size, "tp": small, "sequence_parallel": flag},
-        ("tokens", "whole_bytes", "divided_bytes"),
-        ("tp", "sequence_parallel"),
+        dict.fromkeys(("tokens", "shard_tokens", "whole_bytes", "divided_bytes"), size) | {"tp": small},
+        ("tokens", "shard_tokens", "whole_bytes", "divided_bytes"),
+        ("tp",),
     ),
-    memory.kv_heads_per_rank: ({"num_kv_heads": small, "tp": small}, ("num_kv_heads",), ("tp",)),
     economics.training_cost: (
         {"usd_per_hour": size, "tokens": size, "tokens_per_second": size, "goodput": st.floats(0.1, 1.0)},
         ("usd_per_hour", "tokens"),
@@ -197,5 +200,5 @@ def test_states_over_all_shards_add_up(domains, parameters):
 
 @given(pp=small, t=st.floats(0.1, 10.0), v=small, m=small)
 def test_pipeline_time_of_equal_stages_holds_the_bubble(pp, t, v, m):
-    total = pipeline.pipeline_time(t, pp * t, v, m)
+    total = pipeline.one_forward_one_backward_time(t / 3, 2 * t / 3, (pp - 1) * t, 0.0, 0.0, v, m)
     assert total * (1 - pipeline.bubble_fraction(pp, v, m)) == pytest.approx(m * t, rel=1e-12)

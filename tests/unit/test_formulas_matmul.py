@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from trn2model.formulas.matmul import gemm_flop, gemm_hbm_bytes, gemm_padded_flop, psum_copy_vector_elements
+from trn2model.formulas.matmul import gemm_flop, gemm_hbm_bytes, gemm_padded_flop
 
 TILES = (128.0, 128.0, 512.0)
 
@@ -124,11 +124,3 @@ def test_traffic_stays_above_the_known_lower_bound():
 def test_sparse_weights_move_less():
     dense, sparse = (gemm_hbm_bytes(1.0, 8192.0, 8192.0, 2.0, b, 2.0, 5e7) for b in (2.0, 0.625))
     assert dense - sparse == pytest.approx(1.375 * 8192 * 8192)
-
-
-def test_copying_the_result_takes_longer_than_a_contraction_below_320():
-    """128 lanes at 0.96 GHz copy; 128 columns at 2.4 GHz produce one row of 128 per 128 of contraction and cycle."""
-    copy = psum_copy_vector_elements(1000.0, 1000.0) / (128 * 0.96e9)
-    for contraction, copy_binds in ((319.0, True), (321.0, False)):
-        matmul = gemm_flop(1000.0, contraction, 1000.0) / (2 * 128 * 128 * 2.4e9)
-        assert (copy > matmul) is copy_binds

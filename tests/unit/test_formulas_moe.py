@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from trn2model.formulas.moe import dispatch_bytes, distinct_experts, tokens_per_active_expert, tokens_per_expert
+from trn2model.formulas.moe import dispatch_bytes, distinct_experts, tokens_per_expert
 
 
 def enumerated(experts, per_token, tokens):
@@ -41,12 +41,6 @@ def test_tokens_per_expert_conserve_the_routed_tokens():
 
 def test_no_expert_gets_a_token_twice():
     assert tokens_per_expert(10.0, 4.0, 2.0, 3.0) == 10.0
-
-
-def test_active_experts_hold_all_routed_tokens():
-    active = distinct_experts(128.0, 8.0, 16.0)
-    assert active * tokens_per_active_expert(128.0, 8.0, 16.0) == pytest.approx(16 * 8)
-    assert tokens_per_active_expert(128.0, 8.0, 1.0) == pytest.approx(1.0)
 
 
 def test_dispatch_sends_one_copy_per_expert():

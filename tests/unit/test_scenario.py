@@ -60,6 +60,13 @@ CONTRACT = {
     "context_bucket": ("bk", "auto"),
     "fsdp_prefetch": ("fp", 1),
     "lora_rank": ("lr", 0),
+    "zero_group": ("zg", "all"),
+    "saved_operators": ("so", None),
+    "training_tokens": ("tt", 1e12),
+    "instance_mtbf": ("mt", "auto"),
+    "checkpoint_bandwidth": ("ck", "auto"),
+    "restart_time": ("rs", "auto"),
+    "overlap": ("ol", True),
 }
 WORDS = {
     "recompute": "none selective full",

@@ -16,7 +16,7 @@ from trn2model.specs.model import ModelSpec
 from trn2model.specs.scenario import FIELDS, Scenario
 
 MAX_FILE_BYTES: Final = 1 << 20
-_METAVARS: Final = {"int": "N", "float": "X", "name": "NAME", "choice": "WORD", "order": "AXES"}
+_METAVARS: Final = {"int": "N", "float": "X", "name": "NAME", "choice": "WORD", "order": "AXES", "list": "WORDS"}
 _MANY: Final = 16
 _SHOWN: Final = 60
 
@@ -142,6 +142,6 @@ def _read_text(field: str, path: str) -> str:
 
 def _help(row: ScenarioField) -> str:
     default = row.format(row.default)
-    few = (row.kind not in ("name", "bool") and len(row.options()) < _MANY) or row.kind == "order"
+    few = (row.kind not in ("name", "bool") and len(row.options()) < _MANY) or row.kind in ("order", "list")
     allowed = f" Allowed: {row.allowed()}." if few else ""
     return f"{row.help}{allowed} Default: {default}.".replace("%", "%%")

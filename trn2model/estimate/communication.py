@@ -14,8 +14,9 @@ from trn2model.estimate.network import Network
 from trn2model.estimate.parameters import kv_heads_per_rank, value_size
 from trn2model.estimate.traffic import CollectiveCost
 from trn2model.estimate.training_compute import TrainingCompute
-from trn2model.formulas import Numeric
+from trn2model.formulas import Numeric, moe
 from trn2model.specs.model import Layer, Moe
+from trn2model.specs.recompute import EVERYTHING, saved_groups
 from trn2model.specs.resolve import Resolved
 
 _FP32_BYTES: Final = 4.0
@@ -76,18 +77,23 @@ def microbatch_calls(
 
 
 class _BlockCounts:
-    """Calls per block, spread over the plans; with full recompute the layers' forward calls run twice."""
+    """Calls per block, spread over the plans; what is not kept for backward is exchanged again there."""
 
     def __init__(self, resolved: Resolved) -> None:
         kinds = resolved.model.layer_kinds
         self.shape = resolved.plan.shape
         self.moe = [isinstance(layer.feed_forward, Moe) for layer in kinds]
-        self.redo = 1.0 if resolved.scenario.recompute == "full" else 0.0
+        scenario = resolved.scenario
+        kept = saved_groups(scenario.recompute, scenario.saved_operators)
+        self.again = {group: float(group not in kept) for group in EVERYTHING}
         self.kinds = kinds
 
     def spread(self, layers: Sequence[float], embedding: float = 0.0, head: float = 0.0) -> NDArray[np.float64]:
         flat = np.array([*layers, embedding, head], dtype=np.float64)
         return flat.reshape(-1, *(1,) * len(self.shape))
+
+    def only(self, index: int, calls: float = 1.0) -> list[float]:
+        return [calls if i == index else 0.0 for i in range(len(self.kinds))]
 
     def call(
         self,
@@ -98,8 +104,7 @@ class _BlockCounts:
         forward: tuple[Sequence[float], float, float],
         backward: tuple[Sequence[float], float, float],
     ) -> Call:
-        again = self.redo * self.spread(forward[0])
-        return Call(axis, op, message_bytes, self.spread(*forward), self.spread(*backward) + again, cost)
+        return Call(axis, op, message_bytes, self.spread(*forward), self.spread(*backward), cost)
 
 
 def _tensor_parallel(
@@ -112,26 +117,32 @@ def _tensor_parallel(
     loss: bool,
 ) -> list[Call]:
     hidden_bytes = work.tokens * resolved.model.hidden_size * work.element_bytes
-    dense = [1.0 if moe else 2.0 for moe in counts.moe]
-    experts = [1.0 if moe else 0.0 for moe in counts.moe]
-    payloads = [(hidden_bytes, dense, 1.0)]
+    mixers, dense = [1.0] * len(counts.kinds), [0.0 if moe else 1.0 for moe in counts.moe]
+    payloads = [(hidden_bytes, mixers, dense, 1.0)]
     if any(counts.moe):
-        payloads.append((_expert_gather_bytes(resolved, work, hidden_bytes), experts, 0.0))
+        experts = [1.0 - n for n in dense]
+        payloads.append((_expert_gather_bytes(resolved, work, hidden_bytes), [0.0 * n for n in dense], experts, 0.0))
     calls: list[Call] = []
-    for payload, layers, ends in payloads:
+    for payload, attention, feed_forward, ends in payloads:
         head = ends if loss else 0.0
+        layers = _weighted(attention, feed_forward, 1.0, 1.0)
+        sums = _weighted(attention, feed_forward, 1.0 + counts.again["output"], 1.0 + counts.again["down"])
         if not sequence_parallel:
             reduce = network.cost(("tp",), "all_reduce", payload)
-            calls.append(counts.call("tp", "all_reduce", payload, reduce, (layers, ends, 0.0), (layers, 0.0, head)))
+            calls.append(counts.call("tp", "all_reduce", payload, reduce, (layers, ends, 0.0), (sums, 0.0, head)))
             continue
         gather = network.cost(("tp",), "all_gather", payload)
         scatter = network.cost(("tp",), "reduce_scatter", payload)
-        twice = [2.0 * n for n in layers]
+        gathers = _weighted(attention, feed_forward, 2.0 + counts.again["qkv"], 2.0 + counts.again["up"])
         calls += [
-            counts.call("tp", "all_gather", payload, gather, (layers, 0.0, head), (twice, ends, head)),
-            counts.call("tp", "reduce_scatter", payload, scatter, (layers, ends, 0.0), (layers, 0.0, head)),
+            counts.call("tp", "all_gather", payload, gather, (layers, 0.0, head), (gathers, ends, head)),
+            counts.call("tp", "reduce_scatter", payload, scatter, (layers, ends, 0.0), (sums, 0.0, head)),
         ]
     return [*calls, _statistics(work, network, counts)] if loss else calls
+
+
+def _weighted(attention: Sequence[float], feed_forward: Sequence[float], a: float, f: float) -> list[float]:
+    return [a * mixer + f * mlp for mixer, mlp in zip(attention, feed_forward, strict=True)]
 
 
 def _statistics(work: RankWork, network: Network, counts: _BlockCounts) -> Call:
@@ -157,35 +168,59 @@ def _expert_parallel(resolved: Resolved, work: RankWork, network: Network, count
     for index, layer in enumerate(counts.kinds):
         if not isinstance(layer.feed_forward, Moe):
             continue
-        copies = work.shard_tokens * layer.feed_forward.experts_per_token * work.moe_imbalance
-        payload = copies * resolved.model.hidden_size * work.element_bytes
+        payload = moe.dispatch_bytes(
+            work.shard_tokens,
+            float(layer.feed_forward.experts_per_token),
+            float(resolved.model.hidden_size),
+            work.element_bytes,
+            work.moe_imbalance,
+        )
         cost = network.cost(("ep",), "all_to_all", payload)
-        twice = [2.0 if i == index else 0.0 for i in range(len(counts.kinds))]
-        calls.append(counts.call("ep", "all_to_all", payload, cost, (twice, 0.0, 0.0), (twice, 0.0, 0.0)))
+        twice = counts.only(index, 2.0)
+        back = counts.only(index, 2.0 + counts.again["up"] + counts.again["down"])
+        calls.append(counts.call("ep", "all_to_all", payload, cost, (twice, 0.0, 0.0), (back, 0.0, 0.0)))
     return calls
 
 
 def _context_parallel(resolved: Resolved, work: RankWork, network: Network, counts: _BlockCounts) -> list[Call]:
     ring = resolved.scenario.context_parallel_method == "ring"
-    steps = np.asarray(work.cp) - 1.0
+    steps, again = np.asarray(work.cp) - 1.0, counts.again["attention"]
     calls = []
     for index, layer in enumerate(counts.kinds):
         if work.decode:
             calls.append(_partial_outputs(layer, index, work, network, counts))
             continue
-        shard = work.tokens * _kv_width(layer, work) * work.element_bytes
-        once = counts.spread([1.0 if i == index else 0.0 for i in range(len(counts.kinds))])
+        shard = kv_shard_bytes(layer, work)
+        once = counts.spread(counts.only(index))
         if ring:
             cost = network.cost(("cp",), "permute", shard)
             forward = once * steps
-            calls.append(Call("cp", "permute", shard, forward, (2.0 + counts.redo) * forward, cost))
+            calls.append(Call("cp", "permute", shard, forward, (2.0 + again) * forward, cost))
             continue
         whole = shard * work.cp
         gather = network.cost(("cp",), "all_gather", whole)
         scatter = network.cost(("cp",), "reduce_scatter", whole)
-        calls.append(Call("cp", "all_gather", whole, once, (1.0 + counts.redo) * once, gather))
+        calls.append(Call("cp", "all_gather", whole, once, (1.0 + again) * once, gather))
         calls.append(Call("cp", "reduce_scatter", whole, 0.0 * once, once, scatter))
     return calls
+
+
+def kv_shard_bytes(layer: Layer, work: RankWork) -> Numeric:
+    """Keys and values of one layer that a rank holds of its piece of the sequence.
+
+    Parameters
+    ----------
+    layer : Layer
+        The kind of layer.
+    work : RankWork
+        What one rank computes for one microbatch.
+
+    Returns
+    -------
+    Numeric
+        What a ring passes on, and what a gather collects from each rank. [B]
+    """
+    return work.tokens * _kv_width(layer, work) * work.element_bytes
 
 
 def _partial_outputs(layer: Layer, index: int, work: RankWork, network: Network, counts: _BlockCounts) -> Call:
@@ -194,7 +229,7 @@ def _partial_outputs(layer: Layer, index: int, work: RankWork, network: Network,
     width = spec.latent.latent_size if spec.latent is not None else value_size(spec)
     payload = work.tokens * spec.num_heads / work.tp * width * _FP32_BYTES
     cost = network.cost(("cp",), "all_reduce", payload)
-    once = counts.spread([1.0 if i == index else 0.0 for i in range(len(counts.kinds))])
+    once = counts.spread(counts.only(index))
     return Call("cp", "all_reduce", payload, once, 0.0 * once, cost)
 
 
@@ -210,7 +245,11 @@ def exposed_times(
 ) -> dict[str, NDArray[np.float64]]:
     r"""Exposed communication per axis and block of one microbatch: what compute of the same block cannot hide.
 
-    .. math:: t_{tp} - \min(f\,t_{tp}, t_{compute}), \quad t_{cp} - \min(t_{cp}, \tfrac{cp-1}{cp} t_{attention})
+    Each axis hides in turn in the compute that the axes before it left free:
+
+    .. math:: t_{exposed} = t_{link} - \min(f\,t_{link}, t_{free})
+
+    A ring of context-parallel ranks hides behind the attention of the pieces it has already, (cp-1)/cp of all.
 
     Parameters
     ----------
@@ -224,21 +263,28 @@ def exposed_times(
     Returns
     -------
     dict
-        Axis to exposed time of shape (blocks, ...). [s]
+        Axis to exposed time of shape (2, blocks, ...): forward, backward. [s]
     """
-    constants, plan = resolved.profile.constants, resolved.plan
-    link = {axis: np.zeros_like(compute.forward) for axis in ("tp", "cp", "ep")}
+    constants, scenario = resolved.profile.constants, resolved.scenario
+    on = float(scenario.overlap)
+    free = np.stack([compute.forward, compute.backward_input + compute.backward_weight + compute.recompute])
+    link = {axis: np.zeros_like(free) for axis in ("tp", "cp", "ep")}
     for call in calls:
-        link[call.axis] = link[call.axis] + call.time
-    busy = compute.forward + compute.backward_input + compute.backward_weight
-    ring = resolved.scenario.context_parallel_method == "ring"
-    overlapped = compute.attention * (plan.cp - 1.0) / plan.cp if ring else np.zeros_like(busy)
-    hidden = np.minimum(constants.tp_overlap_fraction * link["tp"], busy)
-    return {
-        "tp": link["tp"] - hidden,
-        "cp": link["cp"] - np.minimum(link["cp"], np.minimum(overlapped, busy - hidden)),
-        "ep": link["ep"],
-    }
+        link[call.axis][0] += call.cost.time * call.forward
+        link[call.axis][1] += call.cost.time * call.backward
+    cp_limit, cp_fraction = free, on * constants.tp_overlap_fraction
+    if scenario.context_parallel_method == "ring":
+        cp_limit, cp_fraction = compute.attention * (resolved.plan.cp - 1.0) / resolved.plan.cp, on
+    exposed: dict[str, NDArray[np.float64]] = {}
+    for axis, fraction, limit in (
+        ("tp", on * constants.tp_overlap_fraction, free),
+        ("cp", cp_fraction, cp_limit),
+        ("ep", on * constants.ep_overlap_fraction, free),
+    ):
+        hidden = np.minimum(fraction * link[axis], np.minimum(limit, free))
+        free = free - hidden
+        exposed[axis] = link[axis] - hidden
+    return exposed
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from trn2model.estimate.model_states import ParameterShare
-from trn2model.estimate.network import Network
+from trn2model.estimate.network import ACROSS, INSIDE, WHOLE, Network
 from trn2model.estimate.result import CommunicationUse
+from trn2model.estimate.traffic import CollectiveCost
 from trn2model.formulas import Numeric
 from trn2model.specs.optimizer import Optimizer
 
@@ -26,19 +28,20 @@ class Windows:
 
 
 def gradient_exchange(
-    shares: tuple[ParameterShare, ...], network: Network, optimizer: Optimizer, windows: Windows
+    shares: Sequence[ParameterShare], network: Network, optimizer: Optimizer, windows: Windows
 ) -> list[CommunicationUse]:
     r"""Collectives over the data-parallel groups in one step.
 
     ZeRO 0 reduces gradients to all behind the last backward pass; 1 and 2 scatter them there and gather updated
     weights behind the first forward pass; 3 gathers weights for forward and for backward and scatters gradients in
-    every microbatch. What shares a window shares its time:
+    every microbatch. Where ZeRO shards inside a domain, the shards of the gradients are reduced once more across the
+    domains. Gradients leave in buckets while backward goes on, all but the share f that the last one makes:
 
     .. math:: t_{exposed} = \sum_i t_i - \min(f \sum_i t_i, t_{window})
 
     Parameters
     ----------
-    shares : tuple of ParameterShare
+    shares : sequence of ParameterShare
         Parameters by the group that replicates them.
     network : Network
         Where groups sit.
@@ -52,56 +55,95 @@ def gradient_exchange(
     list of CommunicationUse
         One entry per group and operation that some plan uses.
 
+    Notes
+    -----
+    Gathers of ZeRO 3 hide only with a prefetch of at least one layer; deeper prefetch holds more layers and hides no
+    more, because layers are alike. What runs in every microbatch hides first; what runs once takes what is left.
+
     References
     ----------
     .. [1] zero-2020
+    .. [2] fsdp-2023
     """
-    plan = network.resolved.plan
-    scatter, always = np.where(plan.zero >= 1.0, 1.0, 0.0), np.where(plan.zero >= 3.0, 1.0, 0.0)
-    never = np.zeros(plan.shape)
-    exchanges: list[_Exchange] = []
-    for share in shares:
-        gradients = share.parameters.max(axis=0) * optimizer.gradient_bytes
-        weights = share.weight_bytes.max(axis=0)
-        if not gradients.any():
-            continue
-        exchanges += [
-            _Exchange(share, "all_reduce", gradients, never, np.where(plan.zero >= 1.0, 0.0, 1.0)),
-            _Exchange(share, "reduce_scatter", gradients, never, scatter),
-            _Exchange(share, "all_gather", weights, scatter, always),
-        ]
-    used = [e for e in exchanges if np.any(e.forward + e.backward)]
-    return _uses(used, network, windows, np.where(plan.zero >= 3.0, plan.num_microbatches, 1.0))
+    exchanges = [
+        e
+        for share in shares
+        if share.trained.any() or share.weight_bytes.any()
+        for e in _of_share(share, network, optimizer)
+    ]
+    return _uses(exchanges, network, windows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """One operation on one share: payload, and calls per window of forward and of backward."""
+    """One operation on one share: payload, calls per window of forward and of backward, and whether it recurs."""
 
     share: ParameterShare
     op: str
+    scope: str
     payload: Numeric
     forward: Numeric
     backward: Numeric
+    recurs: bool = False
 
 
-def _uses(exchanges: list[_Exchange], network: Network, windows: Windows, repeats: Numeric) -> list[CommunicationUse]:
-    overlap = network.resolved.profile.constants.dp_overlap_fraction
-    costs = [network.cost(e.share.axes, e.op, e.payload) for e in exchanges]
-    shown = {}
-    for name, window in (("forward", windows.forward), ("backward", windows.backward)):
-        link = np.sum([getattr(e, name) * c.time for e, c in zip(exchanges, costs, strict=True)], axis=0)
-        shown[name] = 1.0 - np.minimum(overlap * link, window) / np.maximum(link, _TINY_TIME)
-    return [
-        CommunicationUse(
-            axis="dp" if "ep" in e.share.axes else "dp (experts)",
-            op=e.op,
-            bytes=e.payload,
-            count=repeats * (e.forward + e.backward),
-            algorithm=cost.algorithm,
-            link_time=repeats * (e.forward + e.backward) * cost.time,
-            exposed_time=repeats * (e.forward * shown["forward"] + e.backward * shown["backward"]) * cost.time,
-            busbw=cost.busbw,
-        )
-        for e, cost in zip(exchanges, costs, strict=True)
+def _of_share(share: ParameterShare, network: Network, optimizer: Optimizer) -> list[_Exchange]:
+    zero = network.resolved.plan.zero
+    never = np.zeros_like(zero)
+    whole, once, always = (mask.astype(np.float64) for mask in (zero < 1.0, (zero >= 1.0) & (zero < 3.0), zero >= 3.0))
+    trained = share.trained.max(axis=0)
+    gradients = trained * optimizer.gradient_bytes
+    weights = share.weight_bytes.max(axis=0)
+    exchanges = []
+    if whole.any():
+        exchanges.append(_Exchange(share, "all_reduce", WHOLE, gradients, never, whole))
+    if once.any():
+        updated = weights * trained / np.maximum(share.parameters.max(axis=0), 1.0)
+        exchanges.append(_Exchange(share, "reduce_scatter", INSIDE, gradients, never, once))
+        exchanges.append(_Exchange(share, "all_gather", INSIDE, updated, once, never))
+    if always.any():
+        exchanges.append(_Exchange(share, "reduce_scatter", INSIDE, gradients, never, always, recurs=True))
+        exchanges.append(_Exchange(share, "all_gather", INSIDE, weights, always, always, recurs=True))
+    if network.resolved.scenario.zero_group != "all" and (once + always).any():
+        exchanges.append(_Exchange(share, "all_reduce", ACROSS, gradients / share.shards, never, once + always))
+    return exchanges
+
+
+def _uses(exchanges: list[_Exchange], network: Network, windows: Windows) -> list[CommunicationUse]:
+    resolved = network.resolved
+    fraction = resolved.profile.constants.dp_overlap_fraction * float(resolved.scenario.overlap)
+    costs = [network.cost(e.share.axes, e.op, e.payload, e.scope) for e in exchanges]
+    hideable = [
+        0.0 if e.recurs and e.op == "all_gather" and resolved.scenario.fsdp_prefetch == 0 else fraction
+        for e in exchanges
     ]
+    exposed: list[Numeric] = [0.0 for _ in exchanges]
+    for phase, window in (("forward", windows.forward), ("backward", windows.backward)):
+        links = [getattr(e, phase) * c.time for e, c in zip(exchanges, costs, strict=True)]
+        free: Numeric = window
+        for recurs in (True, False):
+            mine = [i for i, e in enumerate(exchanges) if e.recurs == recurs]
+            total: Numeric = sum((hideable[i] * links[i] for i in mine), 0.0)
+            hidden = np.minimum(total, free)
+            kept = hidden / np.maximum(total, _TINY_TIME)
+            free = free - hidden
+            for i in mine:
+                exposed[i] = exposed[i] + links[i] - kept * hideable[i] * links[i]
+    return [_use(e, cost, part, network) for e, cost, part in zip(exchanges, costs, exposed, strict=True)]
+
+
+def _use(exchange: _Exchange, cost: CollectiveCost, exposed: Numeric, network: Network) -> CommunicationUse:
+    repeats = network.resolved.plan.num_microbatches if exchange.recurs else 1.0
+    count = repeats * (exchange.forward + exchange.backward)
+    cut = network.resolved.scenario.zero_group != "all" and exchange.scope != WHOLE
+    return CommunicationUse(
+        axis="dp" if "ep" in exchange.share.axes else "dp (experts)",
+        op=exchange.op,
+        bytes=exchange.payload,
+        count=count,
+        algorithm=cost.algorithm,
+        link_time=count * cost.time,
+        exposed_time=repeats * exposed,
+        busbw=cost.busbw,
+        scope=exchange.scope if cut else WHOLE,
+    )

@@ -75,7 +75,7 @@ def step_link_load(
     constants = network.resolved.profile.constants
     by_axis: dict[str, NDArray[np.float64]] = {}
     for use in communication:
-        groups = network.placement.group_dims(SPANNED[use.axis])
+        groups = network.groups(SPANNED[use.axis], use.scope)
         dims = tuple(zip(groups.strides.tolist(), groups.sizes.tolist(), strict=True))
         loads = link_bytes(fabric, use.op, dims, int(groups.num_ranks), float(use.bytes), constants, "auto", domain)
         by_axis[use.axis] = by_axis.get(use.axis, np.zeros(fabric.num_links)) + float(use.count) * loads

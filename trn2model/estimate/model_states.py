@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trn2model.estimate.network import INSIDE, Network
 from trn2model.estimate.parameters import RankParameters, rank_parameters
 from trn2model.estimate.stages import StageTable
 from trn2model.formulas import Numeric, memory, sparsity
 from trn2model.specs import numerics
-from trn2model.specs.optimizer import Optimizer
+from trn2model.specs.optimizer import Optimizer, optimizer
 from trn2model.specs.resolve import Resolved
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterShare:
-    """Parameters of one rank that `shards` ranks hold copies of, and their stored weights, shape (stages, ...)."""
+    """Parameters of one rank that the ranks of some axes hold copies of; arrays have shape (stages, ...).
+
+    ZeRO spreads states over `shards` of those ranks. `trained` parameters have gradients and optimizer state: all
+    of them, or the adapters beside a frozen base.
+    """
 
     axes: tuple[str, ...]
     shards: Numeric
     parameters: NDArray[np.float64]
     weight_bytes: NDArray[np.float64]
+    trained: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,12 @@ class ModelStates:
     optimizer: NDArray[np.float64]
 
 
-def parameter_shares(resolved: Resolved, stages: StageTable) -> tuple[ParameterShare, ParameterShare]:
+def parameter_shares(
+    resolved: Resolved,
+    stages: StageTable,
+    adapters: NDArray[np.float64] | None = None,
+    network: Network | None = None,
+) -> tuple[ParameterShare, ParameterShare]:
     """Dense and expert parameters of a rank of each stage.
 
     Parameters
@@ -42,7 +54,11 @@ def parameter_shares(resolved: Resolved, stages: StageTable) -> tuple[ParameterS
     resolved : Resolved
         The scenario with all names looked up.
     stages : StageTable
-        Blocks of the distinct stages.
+        Blocks of the stages.
+    adapters : NDArray or None, shape (blocks, ...)
+        Adapter parameters of a rank, where the base is frozen; they are stored in the weights' dtype. [1]
+    network : Network or None
+        Where groups sit, which decides over how many ranks ZeRO shards; without it over all copies.
 
     Returns
     -------
@@ -51,13 +67,38 @@ def parameter_shares(resolved: Resolved, stages: StageTable) -> tuple[ParameterS
     """
     plan = resolved.plan
     rank = rank_parameters(resolved.model, plan.tp, plan.ep, plan.pp)
-    dense, expert = stored_weight_bytes(resolved, rank)
-    return (
-        ParameterShare(
-            ("cp", "ep", "dp"), plan.cp * plan.ep * plan.dp, _per_stage(stages, rank.dense), _per_stage(stages, dense)
-        ),
-        ParameterShare(("cp", "dp"), plan.cp * plan.dp, _per_stage(stages, rank.expert), _per_stage(stages, expert)),
-    )
+    dense, expert = (_per_stage(stages, part) for part in stored_weight_bytes(resolved, rank))
+    counts = [_per_stage(stages, rank.dense), _per_stage(stages, rank.expert)]
+    trained = counts
+    if adapters is not None and resolved.scenario.lora_rank:
+        added = _per_stage(stages, adapters)
+        trained = [added, np.zeros_like(added)]
+        dense = dense + added * numerics.dtype(resolved.weight_dtype).storage_bytes
+        counts = [counts[0] + added, counts[1]]
+    axes = (("cp", "ep", "dp"), ("cp", "dp"))
+    shards = [plan.cp * plan.ep * plan.dp, plan.cp * plan.dp]
+    if network is not None:
+        shards = [network.groups(names, INSIDE).size.astype(np.float64) for names in axes]
+    dense_share = ParameterShare(axes[0], shards[0], counts[0], dense, trained[0])
+    return dense_share, ParameterShare(axes[1], shards[1], counts[1], expert, trained[1])
+
+
+def training_optimizer(resolved: Resolved) -> Optimizer:
+    """Optimizer with the master copy that the stored weights need.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up.
+
+    Returns
+    -------
+    Optimizer
+        Where weights are stored in fewer than 16 bits, a 16-bit master is kept even by an optimizer without one.
+    """
+    adam = optimizer(resolved.scenario.optimizer)
+    narrow = numerics.dtype(resolved.weight_dtype).storage_bytes < numerics.dtype("bf16").storage_bytes
+    return replace(adam, master_bytes=max(adam.master_bytes, adam.narrow_master_bytes)) if narrow else adam
 
 
 def stored_weight_bytes(resolved: Resolved, rank: RankParameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -101,16 +142,16 @@ def sparse_weight_width(resolved: Resolved) -> float:
     return float(sparsity.sparse_weight_bytes(width, pattern.kept, pattern.group, pattern.tag_bytes))
 
 
-def model_states(shares: tuple[ParameterShare, ...], zero: Numeric, optimizer: Optimizer) -> ModelStates:
+def model_states(shares: Sequence[ParameterShare], zero: Numeric, adam: Optimizer) -> ModelStates:
     """HBM of weights, gradients and optimizer under a ZeRO stage.
 
     Parameters
     ----------
-    shares : tuple of ParameterShare
+    shares : sequence of ParameterShare
         Parameters by the group that replicates them.
     zero : Numeric
         ZeRO stage, 0 to 3.
-    optimizer : Optimizer
+    adam : Optimizer
         Bytes per parameter.
 
     Returns
@@ -122,10 +163,11 @@ def model_states(shares: tuple[ParameterShare, ...], zero: Numeric, optimizer: O
         memory.model_state_bytes(
             share.parameters,
             share.weight_bytes / np.maximum(share.parameters, 1.0),
-            optimizer.gradient_bytes,
-            optimizer.state_bytes,
+            adam.gradient_bytes,
+            adam.state_bytes,
             zero,
             share.shards,
+            share.trained / np.maximum(share.parameters, 1.0),
         )
         for share in shares
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from trn2model.estimate.placement import Placement, placement
+from trn2model.estimate.placement import GroupDims, Placement, placement, split_groups
 from trn2model.estimate.traffic import CollectiveCost, collective_cost
 from trn2model.formulas import Numeric
 from trn2model.specs.fields import AXES
@@ -31,6 +31,7 @@ _COMPUTE_CONSTANTS: Final = (
     "expert_read_efficiency",
     "expert_padding",
     "dense_experts",
+    "expert_sum_passes",
     "lane_padding",
     "operator_time",
     "step_time",
@@ -46,6 +47,12 @@ def _link_constants(constants: Constants) -> Constants:
     return replace(constants, **dict.fromkeys(_COMPUTE_CONSTANTS, 0.0))
 
 
+#: Parts of a group that exchanges gradients or weights.
+WHOLE: Final = "whole"
+INSIDE: Final = "inside"
+ACROSS: Final = "across"
+
+
 @dataclass(frozen=True, slots=True)
 class Network:
     """Fabric, placement and constants of a plan: everything a collective's cost depends on but its payload."""
@@ -54,7 +61,46 @@ class Network:
     placement: Placement
     resolved: Resolved
 
-    def cost(self, axes: Sequence[str], op: str, message_bytes: Numeric) -> CollectiveCost:
+    def groups(self, axes: Sequence[str], scope: str = WHOLE) -> GroupDims:
+        """Groups of one or several axes, whole or cut at the border of the scenario's ZeRO group.
+
+        Parameters
+        ----------
+        axes : Sequence of str
+            Parallel axes the group spans.
+        scope : str
+            "whole", "inside" the ZeRO group, or "across" those groups.
+
+        Returns
+        -------
+        GroupDims
+            Strides and sizes, innermost first.
+        """
+        whole = self.placement.group_dims(axes)
+        border = self.zero_border
+        if scope == WHOLE:
+            return whole
+        inside, across = split_groups(whole, border)
+        return inside if scope == INSIDE else across
+
+    @property
+    def zero_border(self) -> int:
+        """Ranks of the block inside which ZeRO shards.
+
+        Returns
+        -------
+        int
+            Those of the machine, of a domain or of an instance. [1]
+        """
+        x, y, _ = self.fabric.shape
+        extent = {
+            "all": self.fabric.num_ranks,
+            "domain": self.fabric.ranks_per_domain,
+            "instance": x * y * self.fabric.ranks_per_chip,
+        }
+        return extent[self.resolved.scenario.zero_group]
+
+    def cost(self, axes: Sequence[str], op: str, message_bytes: Numeric, scope: str = WHOLE) -> CollectiveCost:
         """Cost of one call over the groups of one or several axes.
 
         Parameters
@@ -65,6 +111,8 @@ class Network:
             Collective operation.
         message_bytes : Numeric
             Size column of nccom-test. [B]
+        scope : str
+            As for `groups`.
 
         Returns
         -------

@@ -112,6 +112,31 @@ def placement(order: Sequence[str], degrees: Mapping[str, ArrayLike]) -> Placeme
     return Placement(tuple(order), table, strides, np.asarray(products[..., -1]))
 
 
+def split_groups(groups: GroupDims, border: int) -> tuple[GroupDims, GroupDims]:
+    """Groups cut at a border: the members inside one block of consecutive ranks, and equal members of the blocks.
+
+    Parameters
+    ----------
+    groups : GroupDims
+        Groups of one or several axes.
+    border : int
+        Ranks of a block, for example of an instance. [1]
+
+    Returns
+    -------
+    tuple of GroupDims
+        Inside and across; their sizes multiply to that of the group. An axis that a border cuts unevenly keeps the
+        largest common divisor inside.
+    """
+    strides, sizes = groups.strides, groups.sizes
+    room = np.maximum(border // strides, 1)
+    inside = np.where(strides * sizes <= border, sizes, np.gcd(sizes, room))
+    return (
+        GroupDims(strides, inside, groups.num_ranks),
+        GroupDims(strides * inside, sizes // inside, groups.num_ranks),
+    )
+
+
 def group_dims(dims: Dims, num_ranks: int) -> GroupDims:
     """Groups of one plan from plain pairs.
 

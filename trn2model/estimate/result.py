@@ -34,7 +34,10 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class CommunicationUse:
-    """One kind of collective over one parallel axis, summed over a step of one rank."""
+    """One kind of collective over one parallel axis, summed over a step of one rank.
+
+    `scope` tells a whole group from the part "inside" a ZeRO group, or the replicas "across" such groups.
+    """
 
     axis: str
     op: str
@@ -44,6 +47,7 @@ class CommunicationUse:
     link_time: Numeric
     exposed_time: Numeric
     busbw: Numeric
+    scope: str = "whole"
 
 
 @dataclass(frozen=True, slots=True)

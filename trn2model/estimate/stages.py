@@ -14,15 +14,16 @@ from trn2model.specs.model import ModelSpec
 
 @dataclass(frozen=True, slots=True)
 class StageTable:
-    """Distinct stages of each plan.
+    """Runs of equal neighbouring stages of each plan, in the order of the pipeline.
 
-    `counts` has shape (stages, kinds + 2, ...): layers of each kind, then embedding and head (0 or 1).
-    `position` is the first place in the pipeline where such a stage stands; short tables repeat their first row.
-    `totals` sums the blocks over the whole pipeline.
+    `counts` has shape (runs, kinds + 2, ...): layers of each kind on a stage, then embedding and head (0 or 1).
+    `position` is the place of the run's first stage in the pipeline and `length` its number of stages; short tables
+    repeat their first row with length 0. `totals` sums the blocks over the whole pipeline.
     """
 
     counts: NDArray[np.float64]
     position: NDArray[np.float64]
+    length: NDArray[np.float64]
     totals: NDArray[np.float64]
 
 
@@ -66,10 +67,10 @@ def layers_of_stage(num_layers: int, pp: int, interleave: int) -> list[list[int]
 
 
 @lru_cache(maxsize=4096)
-def distinct_stages(
+def stage_runs(
     layer_sequence: tuple[int, ...], num_kinds: int, pp: int, interleave: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Distinct stage compositions and where each first stands.
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Runs of equal neighbouring stages.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def distinct_stages(
     Returns
     -------
     tuple of NDArray
-        Counts of shape (stages, num_kinds + 2) and positions of shape (stages,).
+        Counts of shape (runs, num_kinds + 2), positions and lengths of shape (runs,).
     """
     rows = np.zeros((pp, num_kinds + 2))
     for stage, layers in enumerate(layers_of_stage(len(layer_sequence), pp, interleave)):
@@ -93,13 +94,12 @@ def distinct_stages(
             rows[stage, layer_sequence[layer]] += 1.0
     rows[0, num_kinds] = 1.0
     rows[-1, num_kinds + 1] = 1.0
-    counts, first = np.unique(rows, axis=0, return_index=True)
-    order = np.argsort(first)
-    return counts[order], first[order].astype(np.float64)
+    first = np.flatnonzero(np.append(True, np.any(rows[1:] != rows[:-1], axis=1)))
+    return rows[first], first.astype(np.float64), np.diff(np.append(first, pp)).astype(np.float64)
 
 
 def stage_table(model: ModelSpec, pp: Numeric, interleave: Numeric) -> StageTable:
-    """Distinct stages of every plan of a batch.
+    """Runs of equal stages of every plan of a batch.
 
     Parameters
     ----------
@@ -116,20 +116,34 @@ def stage_table(model: ModelSpec, pp: Numeric, interleave: Numeric) -> StageTabl
         One table per distinct (pp, interleave), spread over the plans.
     """
     kinds = len(model.layer_kinds)
+    if np.ndim(pp) == 0 and np.ndim(interleave) == 0:
+        return _single_table(model.layer_sequence, kinds, int(pp), int(interleave))
     pairs = np.stack(np.broadcast_arrays(np.asarray(pp, float), np.asarray(interleave, float)))
     shape = pairs.shape[1:]
     unique, inverse = np.unique(pairs.reshape(2, -1), axis=1, return_inverse=True)
-    tables = [distinct_stages(model.layer_sequence, kinds, int(p), int(v)) for p, v in unique.T]
-    depth = max(len(position) for _, position in tables)
-    counts = np.stack([_padded(rows, depth) for rows, _ in tables], axis=-1)
-    position = np.stack([_padded(where, depth) for _, where in tables], axis=-1)
-    totals = np.append(np.bincount(model.layer_sequence, minlength=kinds).astype(float), (1.0, 1.0))
+    tables = [stage_runs(model.layer_sequence, kinds, int(p), int(v)) for p, v in unique.T]
+    depth = max(len(position) for _, position, _ in tables)
+    counts = np.stack([_padded(rows, depth) for rows, _, _ in tables], axis=-1)
+    position = np.stack([_padded(where, depth) for _, where, _ in tables], axis=-1)
+    length = np.stack([np.pad(count, (0, depth - len(count))) for _, _, count in tables], axis=-1)
+    totals = _totals(model.layer_sequence, kinds)
     spread = inverse.reshape(shape)
     return StageTable(
         counts=counts[..., spread],
         position=position[..., spread],
+        length=length[..., spread],
         totals=totals.reshape(-1, *(1,) * len(shape)),
     )
+
+
+@lru_cache(maxsize=4096)
+def _single_table(layer_sequence: tuple[int, ...], num_kinds: int, pp: int, interleave: int) -> StageTable:
+    runs = stage_runs(layer_sequence, num_kinds, pp, interleave)
+    return StageTable(*runs, _totals(layer_sequence, num_kinds))
+
+
+def _totals(layer_sequence: tuple[int, ...], num_kinds: int) -> NDArray[np.float64]:
+    return np.append(np.bincount(layer_sequence, minlength=num_kinds).astype(float), (1.0, 1.0))
 
 
 def _padded(rows: NDArray[np.float64], depth: int) -> NDArray[np.float64]:

@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate import training_memory
-from trn2model.estimate.communication import Call, Transfer, exposed_times, microbatch_calls, stage_transfer
+from trn2model.estimate.adapters import adapter_parameters
+from trn2model.estimate.communication import Call, Transfer, microbatch_calls, stage_transfer
 from trn2model.estimate.feasibility import memory_violations
-from trn2model.estimate.gradient_exchange import Windows, gradient_exchange
+from trn2model.estimate.gradient_exchange import gradient_exchange
 from trn2model.estimate.layer import RankWork
 from trn2model.estimate.link_loads import LinkLoad, step_link_load
 from trn2model.estimate.model_flop import forward_flop
-from trn2model.estimate.model_states import ParameterShare, model_states, parameter_shares
+from trn2model.estimate.model_states import ParameterShare, parameter_shares, training_optimizer
 from trn2model.estimate.network import Network, plan_network
 from trn2model.estimate.operators import OperatorTable
+from trn2model.estimate.optimizer_step import optimizer_step
 from trn2model.estimate.rates import mfu_flop_rate
 from trn2model.estimate.result import CommunicationUse, Cost, LinkUse, MemoryUse, Violation, to_json
 from trn2model.estimate.stages import StageTable, stage_table
-from trn2model.estimate.summary import assumptions, num_chips, rent, reserve_bytes, scalar
+from trn2model.estimate.summary import assumptions, num_chips, rent, scalar
 from trn2model.estimate.training_compute import TrainingCompute, training_compute, training_work
-from trn2model.formulas import Numeric, pipeline
-from trn2model.specs.optimizer import Optimizer, optimizer
+from trn2model.estimate.training_memory import StageMemory, stage_memory
+from trn2model.estimate.training_pipeline import PipelineStep, StageTimes, pipeline_step
+from trn2model.estimate.training_run import TrainingRun, training_run
+from trn2model.formulas import Numeric
+from trn2model.specs.optimizer import Optimizer
 from trn2model.specs.resolve import Resolved
 
 #: Keeps the share of an axis that sends nothing at zero. [s]
-_TINY_TIME = 1e-30
-
-#: Parts of a stage's time for one microbatch, in the order of the part axis.
-_STAGE_PARTS = ("forward", "backward", "recompute", "tp_exposed", "cp_exposed", "ep_exposed", "pp_exposed")
+_TINY_TIME: Final = 1e-30
+#: Attributes of an estimate that are no part of its JSON form.
+_HIDDEN: Final = frozenset(
+    {"resolved", "operators", "operator_blocks", "operator_count", "network", "stage_times", "stage_memory"}
+)
 
 
 @dataclass(frozen=True)
@@ -56,11 +61,14 @@ class TrainingEstimate:
     hbm_bandwidth_utilization: Numeric
     communication: tuple[CommunicationUse, ...]
     cost: Cost
+    checkpoint_bytes: Numeric
     assumptions: tuple[str, ...]
     operators: OperatorTable
     operator_blocks: tuple[str, ...]
     operator_count: NDArray[np.float64]
     network: Network
+    stage_times: StageTimes
+    stage_memory: StageMemory
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
@@ -72,6 +80,17 @@ class TrainingEstimate:
             Empty when the plan fits.
         """
         return memory_violations(self.memory, self.resolved) if np.ndim(self.step_time) == 0 else ()
+
+    @cached_property
+    def run(self) -> TrainingRun:
+        """Whole training run of the scenario's tokens: time, cost and goodput with failures and checkpoints.
+
+        Returns
+        -------
+        TrainingRun
+            Arrays where the plan holds arrays.
+        """
+        return training_run(self.resolved, self.tokens_per_s, self.checkpoint_bytes)
 
     @cached_property
     def link_load(self) -> LinkLoad:
@@ -103,23 +122,26 @@ class TrainingEstimate:
         dict
             The names of the public contract.
         """
-        hidden = {"resolved", "operators", "operator_blocks", "operator_count", "network"}
         result: dict[str, Any] = {"scenario": self.resolved.to_dict()}
-        result |= {f.name: to_json(getattr(self, f.name)) for f in fields(self) if f.name not in hidden}
-        result["violations"] = to_json(self.violations)
+        result |= {f.name: to_json(getattr(self, f.name)) for f in fields(self) if f.name not in _HIDDEN}
+        result |= {"violations": to_json(self.violations), "run": to_json(self.run)}
         if np.ndim(self.step_time) == 0:
             result["links"] = to_json(self.links)
         return result
 
 
-class _Step(NamedTuple):
-    """Pipeline of one step: parts of the heaviest stage per microbatch, its blocks, and the whole's times."""
+class _Parts(NamedTuple):
+    """What one step is made of, before it is summed up."""
 
-    parts: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    pipeline_time: Numeric
-    bubble: Numeric
-    windows: Windows
+    stages: StageTable
+    work: RankWork
+    compute: TrainingCompute
+    step: PipelineStep
+    communication: list[CommunicationUse]
+    shares: tuple[ParameterShare, ParameterShare]
+    adam: Optimizer
+    time: Mapping[str, Numeric]
+    update_bytes: Numeric
 
 
 def estimate_training(resolved: Resolved) -> TrainingEstimate:
@@ -140,153 +162,98 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
     UnsupportedError
         The chip publishes no rate for the precision or pattern.
     """
-    plan, model = resolved.plan, resolved.model
-    network = plan_network(resolved)
-    work = training_work(resolved)
-    stages = stage_table(model, plan.pp, plan.interleave)
-    compute = training_compute(resolved, work)
-    calls = microbatch_calls(resolved, work, network, sequence_parallel=resolved.scenario.sequence_parallel)
-    transfer = stage_transfer(resolved, work, network)
-    step = _pipeline(resolved, stages, compute, calls, transfer.time)
-    shares = parameter_shares(resolved, stages)
-    adam = optimizer(resolved.scenario.optimizer)
-    exchange = gradient_exchange(shares, network, adam, step.windows)
-    update_time, update_bytes = _optimizer_step(resolved, shares, adam)
-    time = _time_parts(resolved, step, exchange, update_time)
-    step_time = step.pipeline_time + time["dp_exposed"] + time["optimizer"] + time["fixed"]
-    memory = _memory(resolved, stages, work, shares, adam)
-    hbm_bytes = (compute.hbm_bytes * step.counts).sum(axis=0) * plan.num_microbatches + update_bytes
-    executed = _executed_flop(resolved, stages, compute)
-    forward = forward_flop(model, plan.global_batch_size, plan.sequence_length)
+    plan, network = resolved.plan, plan_network(resolved)
+    parts = _parts(resolved, network)
+    step_time = sum(parts.time.values(), np.zeros(plan.shape))
+    memory = stage_memory(resolved, parts.stages, parts.work, parts.shares, parts.adam)
+    executed, model_flop, forward = _flop(resolved, parts)
     peak = mfu_flop_rate(resolved) * step_time
     rate = plan.global_batch_size * plan.sequence_length / step_time
     return TrainingEstimate(
         resolved=resolved,
-        feasible=scalar(memory.used_bytes <= memory.capacity_bytes),
+        feasible=scalar(memory.use.used_bytes <= memory.use.capacity_bytes),
         step_time=scalar(step_time),
         step_time_range=tuple(scalar(factor * step_time) for factor in resolved.profile.spread("train")),
         tokens_per_s=scalar(rate),
         tokens_per_s_per_chip=scalar(rate / num_chips(resolved)),
-        mfu=scalar(3.0 * forward / peak),
+        mfu=scalar(model_flop / peak),
         hfu=scalar(executed / peak),
-        bubble_fraction=scalar(step.bubble / step.pipeline_time),
-        model_flop_per_step=scalar(3.0 * forward),
+        bubble_fraction=scalar(parts.time["bubble"] / parts.step.time),
+        model_flop_per_step=scalar(model_flop),
         forward_flop=scalar(forward),
-        time={name: scalar(part) for name, part in time.items()},
-        memory=memory,
-        hbm_bandwidth_utilization=scalar(hbm_bytes / (step_time * resolved.core.hbm_bandwidth)),
-        communication=(*_uses(calls, transfer, step, resolved, time), *exchange),
+        time={name: scalar(part) for name, part in parts.time.items()},
+        memory=memory.use,
+        hbm_bandwidth_utilization=scalar(_hbm_bytes(resolved, parts) / (step_time * resolved.core.hbm_bandwidth)),
+        communication=tuple(parts.communication),
         cost=rent(resolved, rate),
+        checkpoint_bytes=scalar(_checkpoint_bytes(resolved, parts)),
         assumptions=assumptions(resolved),
-        operators=compute.operators,
-        operator_blocks=tuple(_block_names(resolved)[i] for i in compute.block_of_operator),
-        operator_count=plan.num_microbatches * step.counts[compute.block_of_operator],
+        operators=parts.compute.operators,
+        operator_blocks=tuple(_block_names(resolved)[i] for i in parts.compute.block_of_operator),
+        operator_count=plan.num_microbatches * parts.step.counts[parts.compute.block_of_operator],
         network=network,
+        stage_times=parts.step.stage_times,
+        stage_memory=memory,
     )
 
 
-def _executed_flop(resolved: Resolved, stages: StageTable, compute: TrainingCompute) -> Numeric:
-    """FLOP of all ranks in a step, recomputed ones included."""
+def _parts(resolved: Resolved, network: Network) -> _Parts:
     plan = resolved.plan
-    per_pipeline = (compute.executed_flop * stages.totals).sum(axis=0) * plan.num_microbatches
-    return np.asarray(per_pipeline * plan.num_ranks / plan.pp)
-
-
-def _pipeline(
-    resolved: Resolved,
-    stages: StageTable,
-    compute: TrainingCompute,
-    calls: Sequence[Call],
-    transfer_time: Numeric,
-) -> _Step:
-    plan = resolved.plan
-    exposed = exposed_times(calls, compute, resolved)
-    backward = compute.backward_input + compute.backward_weight
-    blocks = np.stack([compute.forward, backward, compute.recompute, exposed["tp"], exposed["cp"], exposed["ep"]])
-    per_stage = (blocks[:, None] * stages.counts).sum(axis=2)
-    sent = np.broadcast_to(transfer_time, per_stage.shape[1:])[None]
-    per_stage = np.concatenate([per_stage, sent])
-    stage_time = per_stage.sum(axis=0)
-    heaviest = stage_time.argmax(axis=0)[None]
-    slowest = np.take_along_axis(stage_time, heaviest, axis=0)[0]
-    whole = (blocks * stages.totals).sum(axis=(0, 1)) + plan.pp * transfer_time
-    total = pipeline.pipeline_time(slowest, whole, plan.interleave, plan.num_microbatches)
-    counts = np.take_along_axis(stages.counts, heaviest[None], axis=0)[0]
-    return _Step(
-        parts=np.take_along_axis(per_stage, heaviest[None], axis=1)[:, 0],
-        counts=counts,
-        pipeline_time=total,
-        bubble=total - plan.num_microbatches * slowest,
-        windows=_free_windows(compute, exposed, calls, counts),
-    )
-
-
-def _free_windows(
-    compute: TrainingCompute,
-    exposed: Mapping[str, NDArray[np.float64]],
-    calls: Sequence[Call],
-    counts: NDArray[np.float64],
-) -> Windows:
-    """Compute of one microbatch during which no other axis already hides its communication."""
-    link = np.sum([call.time for call in calls], axis=0)
-    hidden = ((link - sum(exposed.values())) * counts).sum(axis=0)
-    forward = (compute.forward * counts).sum(axis=0)
-    backward = ((compute.backward_input + compute.backward_weight + compute.recompute) * counts).sum(axis=0)
-    free = np.maximum(1.0 - hidden / (forward + backward), 0.0)
-    return Windows(free * forward, free * backward)
-
-
-def _time_parts(
-    resolved: Resolved, step: _Step, exchange: Sequence[CommunicationUse], update_time: Numeric
-) -> dict[str, Numeric]:
-    plan = resolved.plan
-    time = {name: plan.num_microbatches * part for name, part in zip(_STAGE_PARTS, step.parts, strict=True)}
+    work = training_work(resolved)
+    stages = stage_table(resolved.model, plan.pp, plan.interleave)
+    compute = training_compute(resolved, work)
+    calls = microbatch_calls(resolved, work, network, sequence_parallel=resolved.scenario.sequence_parallel)
+    transfer = stage_transfer(resolved, work, network)
+    step = pipeline_step(resolved, stages, compute, calls, transfer)
+    adapters = adapter_parameters(resolved, work) if resolved.scenario.lora_rank else None
+    shares = parameter_shares(resolved, stages, adapters, network)
+    adam = training_optimizer(resolved)
+    exchange = gradient_exchange(shares, network, adam, step.windows)
+    update_time, update_bytes = optimizer_step(resolved, shares, adam)
+    time = dict(step.parts)
+    bubble = time.pop("bubble")
     time["dp_exposed"] = sum((use.exposed_time for use in exchange), np.zeros(plan.shape))
-    time["bubble"] = step.bubble
+    time["bubble"] = bubble
     time["optimizer"] = update_time
     time["fixed"] = np.full(plan.shape, resolved.profile.constants.step_time)
-    return time
+    uses = [*_uses(calls, transfer, step, resolved, time), *exchange]
+    return _Parts(stages, work, compute, step, uses, shares, adam, time, update_bytes)
 
 
-def _optimizer_step(resolved: Resolved, shares: Sequence[ParameterShare], adam: Optimizer) -> tuple[Numeric, Numeric]:
-    """Time and HBM bytes of the update: each state is read and written, gradients read, weights written."""
-    plan, constants = resolved.plan, resolved.profile.constants
-    moved: Numeric = np.zeros(plan.shape)
-    for share in shares:
-        held = np.where(plan.zero >= 1.0, share.shards, 1.0)
-        update = share.parameters * (adam.gradient_bytes + 2.0 * adam.state_bytes) + share.weight_bytes
-        moved = moved + update.max(axis=0) / held
-    return moved / (resolved.core.hbm_bandwidth * constants.hbm_efficiency), moved
+def _flop(resolved: Resolved, parts: _Parts) -> tuple[Numeric, Numeric, Numeric]:
+    """FLOP of a step: executed on all ranks, of the model with its backward pass, and of the model's forward.
+
+    A frozen base has no weight gradients: two passes for its matrices and attention, three for the adapters.
+    """
+    plan, compute = resolved.plan, parts.compute
+    per_pipeline = (compute.executed_flop * parts.stages.totals).sum(axis=0) * plan.num_microbatches
+    executed = np.asarray(per_pipeline * plan.num_ranks / plan.pp)
+    forward = forward_flop(resolved.model, plan.global_batch_size, plan.sequence_length)
+    if not resolved.scenario.lora_rank:
+        return executed, 3.0 * forward, forward
+    one_rank = replace(parts.work, tp=np.ones(plan.shape))
+    adapters = (adapter_parameters(resolved, one_rank) * parts.stages.totals).sum(axis=0)
+    added = 2.0 * plan.global_batch_size * plan.sequence_length * adapters
+    return executed, 2.0 * forward + 3.0 * added, forward + added
 
 
-def _memory(
-    resolved: Resolved, stages: StageTable, work: RankWork, shares: tuple[ParameterShare, ...], adam: Optimizer
-) -> MemoryUse:
-    plan = resolved.plan
-    states = model_states(shares, plan.zero, adam)
-    in_flight = pipeline.in_flight_microbatches(plan.pp, stages.position, plan.interleave, plan.num_microbatches)
-    saved = training_memory.activation_bytes_per_block(resolved, work)
-    is_last = stages.counts[:, -1]
-    widest = np.max([share.weight_bytes.max(axis=0) for share in shares], axis=0) * plan.pp / resolved.model.num_layers
-    shape = is_last.shape
-    parts = {
-        "weights": states.weights,
-        "gradients": states.gradients,
-        "optimizer": states.optimizer,
-        "activations": (stages.counts * saved).sum(axis=1) * in_flight,
-        "logits": is_last * training_memory.logits_bytes(resolved, work),
-        "buffers": np.broadcast_to(training_memory.buffer_bytes(resolved, work, widest), shape),
-        "reserve": np.full(shape, reserve_bytes(resolved)),
-    }
-    used = np.sum(list(parts.values()), axis=0)
-    fullest = used.argmax(axis=0)[None]
-    taken = {name: scalar(np.take_along_axis(part, fullest, axis=0)[0]) for name, part in parts.items()}
-    total = scalar(np.take_along_axis(used, fullest, axis=0)[0])
-    return MemoryUse(resolved.core.hbm_bytes, total, taken)
+def _hbm_bytes(resolved: Resolved, parts: _Parts) -> Numeric:
+    per_microbatch = (parts.compute.hbm_bytes * parts.step.counts).sum(axis=0)
+    return np.asarray(per_microbatch * resolved.plan.num_microbatches + parts.update_bytes)
+
+
+def _checkpoint_bytes(resolved: Resolved, parts: _Parts) -> Numeric:
+    """One copy of what training changes, over all ranks: weights, master and moments."""
+    plan, length = resolved.plan, parts.stages.length
+    total: Numeric = np.zeros(plan.shape)
+    for share, spread in zip(parts.shares, (plan.tp, plan.tp * plan.ep), strict=True):
+        width = share.weight_bytes / np.maximum(share.parameters, 1.0) + parts.adam.state_bytes
+        total = total + spread * (length * share.trained * width).sum(axis=0)
+    return total
 
 
 def _uses(
-    calls: Sequence[Call], transfer: Transfer, step: _Step, resolved: Resolved, time: Mapping[str, Numeric]
+    calls: Sequence[Call], transfer: Transfer, step: PipelineStep, resolved: Resolved, time: Mapping[str, Numeric]
 ) -> list[CommunicationUse]:
     """Calls of the heaviest stage over a step; an axis's exposed time is shared out by link time."""
     plan = resolved.plan

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trn2model.estimate.adapters import is_adapter, with_adapters
 from trn2model.estimate.layer import (
     RankWork,
     activation_bytes,
@@ -20,12 +21,16 @@ from trn2model.estimate.model_states import sparse_weight_width
 from trn2model.estimate.operators import Operator, OperatorTable, Widths, evaluate
 from trn2model.estimate.rates import rank_rates
 from trn2model.specs.numerics import dtype
+from trn2model.specs.recompute import redone_operators, saved_groups
 from trn2model.specs.resolve import Resolved
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingCompute:
-    """Times, FLOP and HBM bytes of one microbatch on one rank; arrays have shape (blocks, ...)."""
+    """Times, FLOP and HBM bytes of one microbatch on one rank; arrays have shape (blocks, ...).
+
+    `attention` has a leading axis: the attention core in forward, and in backward with what is computed again.
+    """
 
     operators: OperatorTable
     block_of_operator: NDArray[np.int64]
@@ -86,18 +91,43 @@ def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
     TrainingCompute
         Sums per block, in the order of `stages.StageTable.counts`.
     """
-    model, scenario = resolved.model, resolved.scenario
-    blocks = [layer_operators(layer, model, work) for layer in model.layer_kinds]
+    model = resolved.model
+    blocks = [with_adapters(layer_operators(layer, model, work), resolved) for layer in model.layer_kinds]
     blocks += [embedding_operators(model, work), head_operators(model, work, work.tokens, loss=True)]
     operators = [operator for block in blocks for operator in block]
     starts = np.cumsum([0, *(len(block) for block in blocks)])[:-1]
     shape = resolved.plan.shape
-    sparse = sparse_operators(operators, scenario.sparsity)
+    expand = (slice(None),) + (None,) * len(shape)
+    table = _passes(operators, resolved, work)
+    time = table.time.reshape(3, len(operators), *shape)
+    flop = table.flop.reshape(time.shape)
+    moved = table.hbm_bytes.reshape(time.shape)
+    redone = _redone(operators, resolved, flash=work.flash)[expand]
+    core = np.array([o.name == "attention" for o in operators])[expand]
+    return TrainingCompute(
+        operators=_first(table, len(operators)),
+        block_of_operator=np.repeat(np.arange(len(blocks)), [len(block) for block in blocks]),
+        forward=np.add.reduceat(time[0], starts),
+        backward_input=np.add.reduceat(time[1], starts),
+        backward_weight=np.add.reduceat(time[2], starts),
+        recompute=np.add.reduceat(time[0] * redone, starts),
+        attention=np.add.reduceat(np.stack([time[0], time[1] + redone * time[0]]) * core, starts, axis=1),
+        executed_flop=np.add.reduceat(flop.sum(axis=0) + flop[0] * redone, starts),
+        hbm_bytes=np.add.reduceat(moved.sum(axis=0) + moved[0] * redone, starts),
+    )
+
+
+def _passes(operators: Sequence[Operator], resolved: Resolved, work: RankWork) -> OperatorTable:
+    """Forward, input-gradient and weight-gradient rows of all operators, in this order."""
+    scenario = resolved.scenario
+    adapters = np.array([is_adapter(operator) for operator in operators])
+    sparse = sparse_operators(operators, scenario.sparsity) & ~adapters
     never = np.zeros_like(sparse)
-    passes = [*operators, *map(_input_gradient, operators), *map(_weight_gradient, operators)]
-    table = evaluate(
-        passes,
-        shape,
+    frozen = scenario.lora_rank > 0
+    weights = [_weight_gradient(o) if not frozen or is_adapter(o) else Operator(o.name) for o in operators]
+    return evaluate(
+        [*operators, *map(_input_gradient, operators), *weights],
+        resolved.plan.shape,
         Widths(
             work.element_bytes,
             dtype(resolved.weight_dtype).storage_bytes,
@@ -109,44 +139,33 @@ def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
         resolved.core,
         resolved.profile.constants,
     )
-    time = table.time.reshape(3, len(operators), *shape)
-    flop = table.flop.reshape(time.shape)
-    moved = table.hbm_bytes.reshape(time.shape)
-    redone = _redone(operators, scenario.recompute, flash=work.flash)[(slice(None),) + (None,) * len(shape)]
-    core = np.array([o.name == "attention" for o in operators])[(slice(None),) + (None,) * len(shape)]
-    return TrainingCompute(
-        operators=_first(table, len(operators)),
-        block_of_operator=np.repeat(np.arange(len(blocks)), [len(block) for block in blocks]),
-        forward=np.add.reduceat(time[0], starts),
-        backward_input=np.add.reduceat(time[1], starts),
-        backward_weight=np.add.reduceat(time[2], starts),
-        recompute=np.add.reduceat(time[0] * redone, starts),
-        attention=np.add.reduceat((time[0] + time[1]) * core, starts),
-        executed_flop=np.add.reduceat(flop.sum(axis=0) + flop[0] * redone, starts),
-        hbm_bytes=np.add.reduceat(moved.sum(axis=0) + moved[0] * redone, starts),
-    )
 
 
-def _redone(operators: Sequence[Operator], recompute: str, *, flash: bool) -> NDArray[np.float64]:
+def _redone(operators: Sequence[Operator], resolved: Resolved, *, flash: bool) -> NDArray[np.float64]:
     """Which forward operators run again in backward; a flash kernel already redoes its scores there."""
-    if recompute == "full":
-        return np.array([float(o.name not in {"embedding", "lm_head", "loss", "final_norm"}) for o in operators])
-    if recompute == "selective" and not flash:
-        return np.array([float(o.name == "attention") for o in operators])
-    return np.zeros(len(operators))
+    scenario = resolved.scenario
+    again = redone_operators(saved_groups(scenario.recompute, scenario.saved_operators))
+    if scenario.recompute == "selective" and not flash:
+        again = again | {"attention"}
+    adapted = scenario.recompute == "full"
+    return np.array([float(o.name in again or (adapted and is_adapter(o))) for o in operators])
 
 
 def _input_gradient(forward: Operator) -> Operator:
     """Gradient of the inputs: GEMM with the weights transposed; elementwise work reads saved input and gradient."""
-    return replace(
-        forward,
+    return Operator(
+        forward.name,
+        rows=forward.rows,
         contraction=forward.columns,
         columns=forward.contraction,
+        num_gemms=forward.num_gemms,
+        weighted=forward.weighted,
         attention_flop=forward.attention_flop * forward.backward_flop_ratio,
         vector_elements=forward.backward_vector_elements,
         scalar_elements=forward.backward_scalar_elements,
         elementwise_bytes=1.5 * forward.elementwise_bytes,
         stream_bytes=2.0 * forward.stream_bytes,
+        kv_bytes=forward.kv_bytes,
     )
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
+from trn2model.estimate.communication import kv_shard_bytes
 from trn2model.estimate.layer import RankWork
-from trn2model.estimate.parameters import kv_heads_per_rank
-from trn2model.formulas import Numeric, memory
+from trn2model.estimate.model_states import ParameterShare, model_states
+from trn2model.estimate.parameters import kv_heads_per_rank, value_size
+from trn2model.estimate.result import MemoryUse
+from trn2model.estimate.stages import StageTable
+from trn2model.estimate.summary import reserve_bytes, scalar
+from trn2model.formulas import Numeric, memory, pipeline
 from trn2model.specs.model import Attention, Layer, Mlp, ModelSpec, Moe
+from trn2model.specs.optimizer import Optimizer
+from trn2model.specs.recompute import EVERYTHING, saved_groups
 from trn2model.specs.resolve import Resolved
 
 _FP32_BYTES = 4.0
@@ -30,17 +40,20 @@ def activation_bytes_per_block(resolved: Resolved, work: RankWork) -> NDArray[np
     NDArray
         Shape (blocks, ...): each layer kind, the embedding, the head. [B]
     """
-    model = resolved.model
+    model, scenario = resolved.model, resolved.scenario
+    kept = saved_groups(scenario.recompute, scenario.saved_operators)
     saved = np.zeros((len(model.layer_kinds) + 2, *resolved.plan.shape))
     for index, layer in enumerate(model.layer_kinds):
-        saved[index] = saved_bytes(layer, model, work, resolved.scenario.recompute)
+        saved[index] = saved_bytes(layer, model, work, scenario.recompute, kept)
     mask = _MASK_BYTES if model.dropout else 0.0
     saved[-2] = work.shard_tokens * model.hidden_size * mask
     saved[-1] = 2.0 * work.shard_tokens * model.hidden_size * work.element_bytes
     return saved
 
 
-def saved_bytes(layer: Layer, model: ModelSpec, work: RankWork, recompute: str) -> Numeric:
+def saved_bytes(
+    layer: Layer, model: ModelSpec, work: RankWork, recompute: str, kept: frozenset[str] = EVERYTHING
+) -> Numeric:
     r"""Activations of one layer and microbatch that wait for backward on one rank.
 
     For a plain 4h MLP with dropout, 16-bit, without sequence parallelism this is
@@ -55,7 +68,9 @@ def saved_bytes(layer: Layer, model: ModelSpec, work: RankWork, recompute: str) 
     work : RankWork
         What one rank computes for one microbatch.
     recompute : str
-        none, selective (scores are redone) or full (only the layer's input is kept).
+        none, or else the scores of an unfused attention kernel are computed again.
+    kept : frozenset of str
+        Groups of operators whose outputs are kept; the layer's input always is.
 
     Returns
     -------
@@ -66,39 +81,55 @@ def saved_bytes(layer: Layer, model: ModelSpec, work: RankWork, recompute: str) 
     ----------
     .. [1] korthikanti-2022
     """
-    boundary = work.shard_tokens * model.hidden_size * work.element_bytes
-    if recompute == "full":
-        return boundary
-    mask = work.shard_tokens * model.hidden_size * (_MASK_BYTES if model.dropout else 0.0)
-    inner = _attention_elements(layer.attention, work) * work.element_bytes
+    keep = {group: float(group in kept) for group in EVERYTHING}
+    dropout = _MASK_BYTES if model.dropout else 0.0
+    sizes = (float(model.hidden_size), work.element_bytes)
+    whole = memory.block_whole_bytes(*sizes, dropout * keep["output"], 1.0, keep["norm"])
+    whole = whole + memory.block_whole_bytes(*sizes, dropout * keep["down"], keep["output"], keep["norm"])
+    divided = _attention_bytes(layer.attention, work, keep)
     if not work.flash and recompute == "none":
-        pairs = work.sequences * work.query_tokens * work.context_tokens / work.cp
-        kept = 2.0 * work.element_bytes + _MASK_BYTES if model.dropout else work.element_bytes
-        inner = inner + pairs * layer.attention.num_heads / work.tp * kept
-    feed_forward = _feed_forward_elements(layer.feed_forward, model.hidden_size, work) * work.element_bytes
-    return 4.0 * boundary + 2.0 * mask + inner + feed_forward
+        divided = divided + keep["attention"] * memory.score_divided_bytes(
+            layer.attention.num_heads, work.context_tokens, work.element_bytes, float(model.dropout)
+        )
+    divided = divided + _feed_forward_bytes(layer.feed_forward, model.hidden_size, work, keep)
+    return memory.activation_bytes(work.tokens, work.shard_tokens, whole, divided, work.tp)
 
 
-def _attention_elements(spec: Attention, work: RankWork) -> Numeric:
-    heads = spec.num_heads / work.tp
+def _attention_bytes(spec: Attention, work: RankWork, keep: Mapping[str, float]) -> Numeric:
+    """Per token, over all tensor-parallel ranks; what each of them holds whole counts tp times."""
+    query, context = keep["qkv"], keep["attention"]
     latent = spec.latent
     if latent is not None:
-        qk_size = latent.nope_head_size + latent.rope_size
-        down = latent.query_rank + latent.latent_size + latent.rope_size
-        return work.tokens * (down + heads * (2.0 * qk_size + 2.0 * latent.value_head_size))
-    kv_heads = kv_heads_per_rank(spec, work.tp)
-    value_size = spec.value_head_size or spec.head_size
-    gate = heads * value_size * spec.output_gate
-    return work.tokens * ((heads + kv_heads) * (spec.head_size + value_size) + gate)
+        qk_size = spec.num_heads * (latent.nope_head_size + latent.rope_size)
+        values = spec.num_heads * latent.value_head_size
+        return memory.attention_divided_bytes(
+            query * (qk_size + work.tp * latent.query_rank),
+            query * (qk_size + work.tp * (latent.latent_size + latent.rope_size)),
+            query * values,
+            context * values,
+            work.element_bytes,
+        )
+    kv_heads = kv_heads_per_rank(spec, work.tp) * work.tp
+    size = value_size(spec)
+    return memory.attention_divided_bytes(
+        query * spec.num_heads * (spec.head_size + size * spec.output_gate),
+        query * kv_heads * spec.head_size,
+        query * kv_heads * size,
+        context * spec.num_heads * size,
+        work.element_bytes,
+    )
 
 
-def _feed_forward_elements(spec: Mlp | Moe, hidden_size: float, work: RankWork) -> Numeric:
-    hidden_products = 3.0 if spec.gated else 2.0
+def _feed_forward_bytes(spec: Mlp | Moe, hidden_size: float, work: RankWork, keep: Mapping[str, float]) -> Numeric:
+    """Per token, over all tensor-parallel ranks; routed copies are whole on each of them."""
+    up, down = keep["up"], keep["down"]
+    widths = (float(spec.gated), work.element_bytes, up, keep["activation"])
     if isinstance(spec, Mlp):
-        return work.tokens * hidden_products * spec.ffn_size / work.tp
-    copies = work.tokens * spec.experts_per_token * work.moe_imbalance
-    routed = copies * (hidden_products * spec.ffn_size / work.tp + 2.0 * hidden_size)
-    return routed + work.tokens * hidden_products * spec.shared_ffn_size / work.tp
+        return memory.mlp_divided_bytes(spec.ffn_size, *widths)
+    copies = spec.experts_per_token * work.moe_imbalance
+    routed = memory.mlp_divided_bytes(copies * spec.ffn_size, *widths)
+    routed = routed + work.tp * (up + down) * copies * hidden_size * work.element_bytes
+    return routed + memory.mlp_divided_bytes(spec.shared_ffn_size, *widths)
 
 
 def logits_bytes(resolved: Resolved, work: RankWork) -> Numeric:
@@ -121,7 +152,7 @@ def logits_bytes(resolved: Resolved, work: RankWork) -> Numeric:
 
 
 def buffer_bytes(resolved: Resolved, work: RankWork, gathered_layer: NDArray[np.float64]) -> Numeric:
-    """Working space: a layer's transient activations, gathered sequence-parallel input, FSDP's gathered layers.
+    """Working space: a layer's transient activations, what tp and cp gather, and FSDP's gathered layers.
 
     Parameters
     ----------
@@ -137,14 +168,85 @@ def buffer_bytes(resolved: Resolved, work: RankWork, gathered_layer: NDArray[np.
     Numeric
         Bytes per rank. [B]
     """
-    model, scenario = resolved.model, resolved.scenario
-    widest = np.max(
-        np.stack(
-            [np.broadcast_to(saved_bytes(k, model, work, "selective"), resolved.plan.shape) for k in model.layer_kinds]
-        ),
-        axis=0,
-    )
+    model, scenario, plan = resolved.model, resolved.scenario, resolved.plan
+    kept = saved_groups(scenario.recompute, scenario.saved_operators)
+    transient: Numeric = np.zeros(plan.shape)
+    for kind in model.layer_kinds:
+        redone = saved_bytes(kind, model, work, "selective") - saved_bytes(kind, model, work, "selective", kept)
+        shards = 2.0 if scenario.context_parallel_method == "ring" else work.cp
+        passed = np.where(np.asarray(work.cp) > 1.0, shards * kv_shard_bytes(kind, work), 0.0)
+        transient = np.maximum(transient, redone + passed)
     gathered = 2.0 * work.tokens * model.hidden_size * work.element_bytes
-    transient = gathered + (widest if scenario.recompute == "full" else 0.0)
     prefetched = gathered_layer * (1.0 + scenario.fsdp_prefetch)
-    return transient + np.where(resolved.plan.zero >= 3.0, prefetched, 0.0)
+    return transient + gathered + np.where(plan.zero >= 3.0, prefetched, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class StageMemory:
+    """HBM of a rank of each run of equal stages; arrays have shape (runs, ...).
+
+    `parts` are the bytes at the peak by part; `per_microbatch` is what one microbatch keeps for its backward pass on
+    the whole stage, and `in_flight` how many of them are kept at the peak.
+    """
+
+    parts: Mapping[str, NDArray[np.float64]]
+    per_microbatch: NDArray[np.float64]
+    in_flight: NDArray[np.float64]
+    heaviest: NDArray[np.int64]
+    use: MemoryUse
+
+
+def stage_memory(
+    resolved: Resolved, stages: StageTable, work: RankWork, shares: Sequence[ParameterShare], adam: Optimizer
+) -> StageMemory:
+    """HBM of one rank of every stage, and the use of the fullest.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario with all names looked up.
+    stages : StageTable
+        Blocks of the stages.
+    work : RankWork
+        What one rank computes for one microbatch.
+    shares : sequence of ParameterShare
+        Parameters by the group that replicates them.
+    adam : Optimizer
+        Bytes per parameter.
+
+    Returns
+    -------
+    StageMemory
+        Parts sum to what is used; the first of equal stages stands for all, because it holds most microbatches.
+    """
+    plan = resolved.plan
+    states = model_states(shares, plan.zero, adam)
+    in_flight = _in_flight(resolved, stages)
+    per_microbatch = (stages.counts * activation_bytes_per_block(resolved, work)).sum(axis=1)
+    is_last = stages.counts[:, -1]
+    widest = np.max([share.weight_bytes.max(axis=0) for share in shares], axis=0) * plan.pp / resolved.model.num_layers
+    shape = is_last.shape
+    parts = {
+        "weights": states.weights,
+        "gradients": states.gradients,
+        "optimizer": states.optimizer,
+        "activations": per_microbatch * in_flight,
+        "logits": is_last * logits_bytes(resolved, work),
+        "buffers": np.broadcast_to(buffer_bytes(resolved, work, widest), shape),
+        "reserve": np.full(shape, reserve_bytes(resolved)),
+    }
+    used = np.sum(list(parts.values()), axis=0)
+    fullest = used.argmax(axis=0)
+    taken = {name: scalar(np.take_along_axis(part, fullest[None], axis=0)[0]) for name, part in parts.items()}
+    total = scalar(np.take_along_axis(used, fullest[None], axis=0)[0])
+    use = MemoryUse(resolved.core.hbm_bytes, total, taken)
+    return StageMemory(parts, per_microbatch, in_flight, np.asarray(fullest), use)
+
+
+def _in_flight(resolved: Resolved, stages: StageTable) -> NDArray[np.float64]:
+    """Microbatches whose activations a stage holds at its peak, in units of the whole stage."""
+    plan, schedule = resolved.plan, resolved.scenario.pipeline_schedule
+    if schedule == "gpipe":
+        return np.broadcast_to(plan.num_microbatches, stages.position.shape)
+    where = np.zeros_like(stages.position) if schedule == "zb-h1" else stages.position
+    return np.asarray(pipeline.in_flight_microbatches(plan.pp, where, plan.interleave, plan.num_microbatches))

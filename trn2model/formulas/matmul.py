@@ -183,31 +183,3 @@ def gemm_hbm_bytes(
     outputs_resident = inputs * np.ceil(columns / side) + weights * np.ceil(rows / side)
     streamed = np.minimum(np.minimum(rows_resident, columns_resident), outputs_resident)
     return streamed + rows * columns * output_bytes
-
-
-def psum_copy_vector_elements(rows: Numeric, columns: Numeric) -> Numeric:
-    r"""Vector elements of moving a matmul's result from PSUM to SBUF.
-
-    .. math:: V = r n
-
-    Parameters
-    ----------
-    rows : Numeric, shape (...)
-        Rows of the result, :math:`r`. [1]
-    columns : Numeric, shape (...)
-        Columns of the result, :math:`n`. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Elements. [1]
-
-    Notes
-    -----
-    Validity: the contraction accumulates in PSUM; the copy takes longer than the matmul below a contraction of 320.
-
-    References
-    ----------
-    .. [1] nki-trainium2
-    """
-    return rows * columns

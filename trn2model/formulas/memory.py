@@ -1,4 +1,4 @@
-r"""Device memory: parameters, gradients, optimizer state, activations, logits and key-value cache.
+r"""Device memory: parameters, gradients, optimizer state, activations and logits.
 
 Activation bytes follow what a backward pass needs. In elements per token of width b, with the parts that Megatron
 tensor parallelism leaves whole (divided by tp only under sequence parallelism) apart from those it divides:
@@ -32,36 +32,6 @@ class ModelState(NamedTuple):
     optimizer: Numeric
 
 
-def rank_parameters(sharded: Numeric, replicated: Numeric, tp: Numeric) -> Numeric:
-    r"""Parameters of one rank: tensor parallelism divides matrices and repeats norms and biases.
-
-    .. math:: P = \frac{P_s}{t} + P_r
-
-    Parameters
-    ----------
-    sharded : Numeric, shape (...)
-        Parameters that tensor parallelism divides, :math:`P_s`. [1]
-    replicated : Numeric, shape (...)
-        Parameters that every rank holds, :math:`P_r`. [1]
-    tp : Numeric, shape (...)
-        Tensor-parallel degree, :math:`t` >= 1. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Parameters. [1]
-
-    Notes
-    -----
-    Validity: key-value heads below tp are to be counted with their copies in `sharded`.
-
-    References
-    ----------
-    .. [1] megatron-sc21
-    """
-    return sharded / tp + replicated
-
-
 def model_state_bytes(
     parameters: Numeric,
     weight_bytes: Numeric,
@@ -69,11 +39,12 @@ def model_state_bytes(
     optimizer_bytes: Numeric,
     zero_stage: Numeric,
     shards: Numeric,
+    trained_fraction: Numeric = 1.0,
 ) -> ModelState:
     r"""Weights, gradients and optimizer state of one rank under ZeRO.
 
     .. math::
-        w = \frac{P b_w}{N_3}, \quad g = \frac{P b_g}{N_2}, \quad o = \frac{P b_o}{N_1}, \quad
+        w = \frac{P b_w}{N_3}, \quad g = \frac{\tau P b_g}{N_2}, \quad o = \frac{\tau P b_o}{N_1}, \quad
         N_k = \begin{cases} N & z \ge k \\ 1 & z < k \end{cases}
 
     Parameters
@@ -90,6 +61,8 @@ def model_state_bytes(
         0 none, 1 optimizer, 2 and gradients, 3 and weights, :math:`z`. [1]
     shards : Numeric, shape (...)
         Ranks that share one copy, :math:`N` >= 1. [1]
+    trained_fraction : Numeric, shape (...)
+        Share of the parameters that is trained; below 1 with a frozen base, :math:`\tau`. [1]
 
     Returns
     -------
@@ -107,30 +80,31 @@ def model_state_bytes(
     stage = np.asarray(zero_stage)
     return ModelState(
         weights=parameters * weight_bytes / np.where(stage >= 3.0, shards, 1.0),
-        gradients=parameters * gradient_bytes / np.where(stage >= 2.0, shards, 1.0),
-        optimizer=parameters * optimizer_bytes / np.where(stage >= 1.0, shards, 1.0),
+        gradients=trained_fraction * parameters * gradient_bytes / np.where(stage >= 2.0, shards, 1.0),
+        optimizer=trained_fraction * parameters * optimizer_bytes / np.where(stage >= 1.0, shards, 1.0),
     )
 
 
 def activation_bytes(
-    tokens: Numeric, whole_bytes: Numeric, divided_bytes: Numeric, tp: Numeric, sequence_parallel: Numeric
+    tokens: Numeric, shard_tokens: Numeric, whole_bytes: Numeric, divided_bytes: Numeric, tp: Numeric
 ) -> Numeric:
     r"""Activations of some operators that wait for their backward pass.
 
-    .. math:: A = T \left( \frac{w}{t^{s}} + \frac{d}{t} \right)
+    .. math:: A = T_s w + \frac{T d}{t}
 
     Parameters
     ----------
     tokens : Numeric, shape (...)
         Tokens of the microbatch on this rank, after context parallelism, :math:`T`. [token]
+    shard_tokens : Numeric, shape (...)
+        Those it holds outside the tensor-parallel region: :math:`T / t` under Megatron sequence parallelism, else all,
+        :math:`T_s`. [token]
     whole_bytes : Numeric, shape (...)
         Bytes per token that tensor parallelism leaves whole, :math:`w`. [B]
     divided_bytes : Numeric, shape (...)
         Bytes per token that tensor parallelism divides, :math:`d`. [B]
     tp : Numeric, shape (...)
         Tensor-parallel degree, :math:`t` >= 1. [1]
-    sequence_parallel : Numeric, shape (...)
-        1 where Megatron sequence parallelism is on, else 0, :math:`s`. [1]
 
     Returns
     -------
@@ -145,14 +119,19 @@ def activation_bytes(
     ----------
     .. [1] korthikanti-2022
     """
-    whole_shards = np.where(np.greater(sequence_parallel, 0.0), tp, 1.0)
-    return tokens * (whole_bytes / whole_shards + divided_bytes / tp)
+    return shard_tokens * whole_bytes + tokens * divided_bytes / tp
 
 
-def block_whole_bytes(hidden_size: Numeric, element_bytes: Numeric, dropout: Numeric) -> Numeric:
+def block_whole_bytes(
+    hidden_size: Numeric,
+    element_bytes: Numeric,
+    dropout: Numeric,
+    block_input: Numeric = 1.0,
+    normed: Numeric = 1.0,
+) -> Numeric:
     r"""Bytes per token of an attention or MLP block that tensor parallelism leaves whole.
 
-    .. math:: w = h (2 b + d)
+    .. math:: w = h (b (k_i + k_n) + d)
 
     Parameters
     ----------
@@ -161,7 +140,11 @@ def block_whole_bytes(hidden_size: Numeric, element_bytes: Numeric, dropout: Num
     element_bytes : Numeric, shape (...)
         Width of an element, :math:`b`. [B]
     dropout : Numeric, shape (...)
-        1 where the block ends in dropout (a mask of one byte), else 0, :math:`d`. [1]
+        1 where the block ends in dropout and its mask of one byte is kept, else 0, :math:`d`. [1]
+    block_input : Numeric, shape (...)
+        1 where the input of the norm is kept, 0 where it is computed again, :math:`k_i`. [1]
+    normed : Numeric, shape (...)
+        1 where the input of the first matrix is kept, else 0, :math:`k_n`. [1]
 
     Returns
     -------
@@ -176,7 +159,7 @@ def block_whole_bytes(hidden_size: Numeric, element_bytes: Numeric, dropout: Num
     ----------
     .. [1] korthikanti-2022
     """
-    return hidden_size * (2.0 * element_bytes + dropout)
+    return hidden_size * (element_bytes * (block_input + normed) + dropout)
 
 
 def attention_divided_bytes(
@@ -250,10 +233,12 @@ def score_divided_bytes(
     return num_heads * context_tokens * (element_bytes + dropout * (1.0 + element_bytes))
 
 
-def mlp_divided_bytes(ffn_size: Numeric, gated: Numeric, element_bytes: Numeric) -> Numeric:
+def mlp_divided_bytes(
+    ffn_size: Numeric, gated: Numeric, element_bytes: Numeric, inputs: Numeric = 1.0, outputs: Numeric = 1.0
+) -> Numeric:
     r"""Bytes per token of an MLP that tensor parallelism divides.
 
-    .. math:: d = b f (2 + g)
+    .. math:: d = b f \left( k_i (1 + g) + k_o \right)
 
     Parameters
     ----------
@@ -263,6 +248,10 @@ def mlp_divided_bytes(ffn_size: Numeric, gated: Numeric, element_bytes: Numeric)
         1 where gate and up are both kept, else 0, :math:`g`. [1]
     element_bytes : Numeric, shape (...)
         Width of an element, :math:`b`. [B]
+    inputs : Numeric, shape (...)
+        1 where gate and up are kept, 0 where they are computed again, :math:`k_i`. [1]
+    outputs : Numeric, shape (...)
+        1 where the function's output is kept, else 0, :math:`k_o`. [1]
 
     Returns
     -------
@@ -271,13 +260,13 @@ def mlp_divided_bytes(ffn_size: Numeric, gated: Numeric, element_bytes: Numeric)
 
     Notes
     -----
-    Validity: nothing is recomputed.
+    Validity: any extents >= 0.
 
     References
     ----------
     .. [1] korthikanti-2022
     """
-    return element_bytes * ffn_size * (2.0 + gated)
+    return element_bytes * ffn_size * (inputs * (1.0 + gated) + outputs)
 
 
 def logits_bytes(tokens: Numeric, vocab_size: Numeric, tp: Numeric, element_bytes: Numeric) -> Numeric:
@@ -310,68 +299,3 @@ def logits_bytes(tokens: Numeric, vocab_size: Numeric, tp: Numeric, element_byte
     .. [1] megatron-sc21
     """
     return tokens * vocab_size / tp * element_bytes
-
-
-def kv_heads_per_rank(num_kv_heads: Numeric, tp: Numeric) -> Numeric:
-    r"""Key-value heads that a rank holds: at least one, so a degree above the heads replicates them.
-
-    .. math:: n = \max\left( 1, \left\lceil \tfrac{H_{kv}}{t} \right\rceil \right)
-
-    Parameters
-    ----------
-    num_kv_heads : Numeric, shape (...)
-        Key-value heads of the model, :math:`H_{kv}`. [1]
-    tp : Numeric, shape (...)
-        Tensor-parallel degree, :math:`t` >= 1. [1]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Heads. [1]
-
-    Notes
-    -----
-    Validity: whole numbers; conversion to one key-value head per query head is the caller's choice.
-
-    References
-    ----------
-    .. [1] neuron-gqa
-    """
-    return np.maximum(1.0, np.ceil(num_kv_heads / tp))
-
-
-def kv_cache_bytes(
-    sequences: Numeric, context_tokens: Numeric, window: Numeric, num_layers: Numeric, kv_bytes_per_token: Numeric
-) -> Numeric:
-    r"""Key-value cache of some layers on one rank.
-
-    .. math:: A = B L b \min(c, w)
-
-    Parameters
-    ----------
-    sequences : Numeric, shape (...)
-        Sequences with a slot in the cache, :math:`B`. [1]
-    context_tokens : Numeric, shape (...)
-        Tokens of a slot, :math:`c`. [token]
-    window : Numeric, shape (...)
-        Most tokens that a layer looks back, :math:`w`; 0 means no limit. [token]
-    num_layers : Numeric, shape (...)
-        Layers of this kind on the rank, :math:`L`. [1]
-    kv_bytes_per_token : Numeric, shape (...)
-        Keys and values of one token in one layer on the rank, :math:`b`. [B]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Bytes. [B]
-
-    Notes
-    -----
-    Validity: windowed layers keep a rolling buffer.
-
-    References
-    ----------
-    .. [1] jax-scaling-book
-    """
-    kept = np.where(np.greater(window, 0.0), np.minimum(context_tokens, window), context_tokens)
-    return sequences * num_layers * kept * kv_bytes_per_token

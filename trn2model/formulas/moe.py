@@ -69,36 +69,6 @@ def tokens_per_expert(tokens: Numeric, num_experts: Numeric, experts_per_token: 
     return np.minimum(tokens, imbalance * tokens * experts_per_token / num_experts)
 
 
-def tokens_per_active_expert(num_experts: Numeric, experts_per_token: Numeric, tokens: Numeric) -> Numeric:
-    r"""Mean number of tokens of an expert that is visited at all.
-
-    .. math:: t = \frac{T k}{D}
-
-    Parameters
-    ----------
-    num_experts : Numeric, shape (...)
-        Routed experts, :math:`E`. [1]
-    experts_per_token : Numeric, shape (...)
-        Experts that a token visits, :math:`k \le E`. [1]
-    tokens : Numeric, shape (...)
-        Tokens routed together, :math:`T` > 0. [token]
-
-    Returns
-    -------
-    Numeric, shape (...)
-        Tokens, never below 1 for one token or more. [token]
-
-    Notes
-    -----
-    Validity: as `distinct_experts`, which gives :math:`D`.
-
-    References
-    ----------
-    .. [1] jax-scaling-book
-    """
-    return tokens * experts_per_token / distinct_experts(num_experts, experts_per_token, tokens)
-
-
 def dispatch_bytes(
     tokens: Numeric, experts_per_token: Numeric, hidden_size: Numeric, element_bytes: Numeric, imbalance: Numeric
 ) -> Numeric:

@@ -13,7 +13,7 @@ import re
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from trn2model.errors import InvalidInputError, InvalidPlanError, UnknownNameError
 from trn2model.specs.model import ModelSpec
 
-Kind = Literal["int", "bool", "choice", "float", "name", "order"]
+Kind = Literal["int", "bool", "choice", "float", "name", "order", "list"]
 Group = Literal["Model", "System", "Parallelism", "Precision & sparsity", "Training", "Inference", "Assumptions"]
 
 AUTO: Final = "auto"
@@ -77,6 +77,8 @@ class ScenarioField:
             Empty for a field that takes only numbers.
         """
         choices = _ORDERS if self.kind == "order" else self.choices()
+        if self.kind == "list":
+            choices = _subsets(choices)
         return (self.unset, *choices) if self.unset else choices
 
     def allowed(self) -> str:
@@ -91,6 +93,8 @@ class ScenarioField:
             return "true or false"
         if self.kind == "order":
             return "an order of " + ", ".join(AXES) + " joined by commas, innermost first"
+        if self.kind == "list":
+            return f"{self.unset}, or any of {', '.join(self.choices())} joined by commas"
         if self.kind in ("choice", "name"):
             return "one of " + ", ".join(self.options())
         noun = "an integer" if self.kind == "int" else "a number"
@@ -127,6 +131,8 @@ class ScenarioField:
             return self._boolean(value)
         if isinstance(value, ModelSpec) and self.name == "model":
             return value
+        if self.kind == "list" and isinstance(value, str) and set(value.split(",")) <= set(self.choices()):
+            return ",".join(word for word in self.choices() if word in value.split(","))
         if isinstance(value, str) and value in self.options():
             return value
         raise self._rejected(value)
@@ -257,6 +263,11 @@ def _shown(value: object) -> object:
     if value is None or isinstance(value, float):
         return value
     return _Abridged(" ".join(reprlib.repr(value).split())[:_SHOWN])
+
+
+def _subsets(choices: tuple[str, ...]) -> tuple[str, ...]:
+    sizes = range(1, len(choices) + 1)
+    return tuple(",".join(chosen) for size in sizes for chosen in combinations(choices, size))
 
 
 _ORDERS: Final = tuple(",".join(order) for order in permutations(AXES))

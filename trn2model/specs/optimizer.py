@@ -19,6 +19,7 @@ class Optimizer:
     gradient_bytes: float
     master_bytes: float
     moment_bytes: float
+    narrow_master_bytes: float  # master copy where the weights themselves are stored in fewer than 16 bits
     figures: Mapping[str, Figure]
 
     @property

@@ -27,6 +27,7 @@ from trn2model.specs.plan import (
 from trn2model.specs.plan_rules import WORKLOADS, Workload, check_plan, check_requests
 from trn2model.specs.profile import Profile, profile
 from trn2model.specs.provenance import Figure
+from trn2model.specs.reliability import run_settings
 from trn2model.specs.scenario import Scenario
 from trn2model.specs.scenario_plan import MAX_DEGREE
 from trn2model.specs.serving_engine import context_bucket, has_static_graphs
@@ -83,6 +84,7 @@ class Resolved:
             self.scenario.to_dict()
             | decided
             | names
+            | run_settings(self.scenario)
             | {"profile": self.profile.name, "price_option": self.price_option}
         )
 
@@ -117,6 +119,9 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
     model = _model(scenario.model)
     draft = _draft(scenario, model) if workload == "serve" else None
     _check_numerics(scenario, core)
+    if scenario.saved_operators and scenario.recompute != "full":
+        allowed = f"none with recompute = {scenario.recompute}, which keeps them anyway"
+        raise InvalidPlanError("saved_operators", scenario.saved_operators, allowed, "set recompute to full")
     num_ranks = system.num_chips * scenario.count * core.ranks_per_chip
     apart = scenario.prefill_replicas if workload == "serve" else 0
     limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft, apart)

@@ -11,12 +11,13 @@ from typing import Any, Final
 import numpy as np
 
 from trn2model.errors import InvalidInputError
-from trn2model.specs import catalog, numerics
+from trn2model.specs import catalog
 from trn2model.specs.fields import AUTO, NONE, ScenarioField, scenario_field, table_of, words
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.plan import MAX_TOKENS
 from trn2model.specs.profile import profile_names
-from trn2model.specs.scenario_plan import AutoIntegers, Integers, PlanFields
+from trn2model.specs.scenario_plan import AutoIntegers, Integers
+from trn2model.specs.scenario_training import TrainingFields
 
 
 def _drafts() -> tuple[str, ...]:
@@ -24,129 +25,9 @@ def _drafts() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Scenario(PlanFields):
+class Scenario(TrainingFields):
     """A model on a machine with a parallel plan and a workload; what is left out takes its default."""
 
-    precision: str = scenario_field(
-        "bf16",
-        "p",
-        "choice",
-        "Precision",
-        "Precision & sparsity",
-        "Number format of the inputs of matrix multiplications.",
-        choices=words("bf16", "fp16", "fp8", "fp32"),
-    )
-    weight_dtype: str = scenario_field(
-        AUTO,
-        "wd",
-        "choice",
-        "Weight format",
-        "Precision & sparsity",
-        "Number format in which weights are stored and read. Auto follows the precision.",
-        unset=AUTO,
-        choices=numerics.dtype_names,
-    )
-    kv_dtype: str = scenario_field(
-        AUTO,
-        "kd",
-        "choice",
-        "KV cache format",
-        "Precision & sparsity",
-        "Number format in which keys and values are cached. Auto follows the precision.",
-        unset=AUTO,
-        choices=numerics.dtype_names,
-    )
-    sparsity: str = scenario_field(
-        "dense",
-        "sx",
-        "choice",
-        "Sparsity",
-        "Precision & sparsity",
-        "Structured sparsity of the weights, N:M keeps N of every M values. Only the forward pass gains, unless the "
-        "mask is transposable.",
-        choices=numerics.sparsity_names,
-    )
-    transposable_mask: bool = scenario_field(
-        False,
-        "tm",
-        "bool",
-        "Transposable mask",
-        "Precision & sparsity",
-        "Says that the sparsity pattern holds along both sides of each matrix, so that input gradients gain too.",
-    )
-    microbatch_size: Integers = scenario_field(
-        1,
-        "mb",
-        "int",
-        "Microbatch size",
-        "Training",
-        "Sequences that one replica takes through the layers at a time.",
-        minimum=1,
-        maximum=65536,
-        unit="sequences",
-        plan=True,
-    )
-    global_batch_size: Integers = scenario_field(
-        1024,
-        "gb",
-        "int",
-        "Global batch size",
-        "Training",
-        "Sequences of one optimizer step over all replicas; a multiple of dp x ep x microbatch size.",
-        minimum=1,
-        maximum=16_777_216,
-        unit="sequences",
-        plan=True,
-    )
-    sequence_length: Integers = scenario_field(
-        4096,
-        "sl",
-        "int",
-        "Sequence length",
-        "Training",
-        "Tokens of one training sequence.",
-        minimum=1,
-        maximum=MAX_TOKENS,
-        unit="tokens",
-        plan=True,
-    )
-    recompute: str = scenario_field(
-        "selective",
-        "rc",
-        "choice",
-        "Recompute",
-        "Training",
-        "What the backward pass computes again instead of keeping: nothing, the attention core, or whole layers.",
-        choices=words("none", "selective", "full"),
-    )
-    optimizer: str = scenario_field(
-        "adamw-fp32",
-        "opt",
-        "choice",
-        "Optimizer",
-        "Training",
-        "AdamW with fp32 master weights and moments, or all in bf16 with stochastic rounding.",
-        choices=words("adamw-fp32", "adamw-bf16-sr"),
-    )
-    attention_kernel: str = scenario_field(
-        "flash",
-        "ak",
-        "choice",
-        "Attention kernel",
-        "Training",
-        "Flash attention keeps scores in on-chip memory; naive attention writes them to HBM.",
-        choices=words("flash", "naive"),
-    )
-    lora_rank: int = scenario_field(
-        0,
-        "lr",
-        "int",
-        "LoRA rank",
-        "Training",
-        "Rank of the trained low-rank adapters while the base model stays frozen; 0 trains all weights.",
-        minimum=0,
-        maximum=4096,
-    )
     input_tokens: Integers = scenario_field(
         2048,
         "it",
@@ -296,6 +177,14 @@ class Scenario(PlanFields):
         "Which source is believed for the sparse peak: the Neuron documentation (2,563 TFLOP/s per Trainium2) or the "
         "launch announcement (5,200).",
         choices=words("neuron-docs", "launch"),
+    )
+    overlap: bool = scenario_field(
+        True,
+        "ol",
+        "bool",
+        "Overlap",
+        "Assumptions",
+        "Lets communication of a training step hide behind compute as far as the profile says; off exposes all of it.",
     )
     moe_imbalance: float = scenario_field(
         1.0,

@@ -1,4 +1,4 @@
-"""First half of the scenario table: model, system and parallel plan."""
+"""First part of the scenario table: model, system and parallel plan."""
 
 # ruff: noqa: RUF009 (scenario_field wraps dataclasses.field)
 
@@ -159,6 +159,16 @@ class PlanFields:
         minimum=0,
         maximum=3,
         plan=True,
+    )
+    zero_group: str = scenario_field(
+        "all",
+        "zg",
+        "choice",
+        "ZeRO group",
+        "Parallelism",
+        "Replicas among which ZeRO shards: all of them, those inside one NeuronLink or NVLink domain, or those inside "
+        "one instance; outside the group, states are replicated and gradients reduced once more.",
+        choices=words("all", "domain", "instance"),
     )
     fsdp_prefetch: int = scenario_field(
         1,

@@ -1,0 +1,59 @@
+"""What a training step keeps for its backward pass: groups of a layer's operators, by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Group of a layer's operators whose outputs a scenario may keep, and the operators that belong to it.
+SAVEABLE: Final = {
+    "norm": ("attention_norm", "mlp_norm"),
+    "qkv": ("qkv", "qk_norm", "rotary", "query_down", "query_up", "kv_down", "kv_up"),
+    "attention": ("attention",),
+    "output": ("output", "attention_residual"),
+    "up": ("router", "route", "up", "gate_up", "expert_up", "expert_gate_up", "shared_up", "shared_gate_up"),
+    "activation": ("activation", "expert_activation", "shared_activation"),
+    "down": ("down", "expert_down", "shared_down", "combine", "mlp_residual"),
+}
+
+EVERYTHING: Final = frozenset(SAVEABLE)
+
+
+def saved_groups(recompute: str, saved_operators: str | None) -> frozenset[str]:
+    """Groups whose outputs are kept.
+
+    Parameters
+    ----------
+    recompute : str
+        none, selective or full.
+    saved_operators : str or None
+        Groups that full recompute keeps all the same, joined by commas.
+
+    Returns
+    -------
+    frozenset of str
+        All groups unless recompute is full; selective recompute redoes only the scores inside attention.
+
+    Examples
+    --------
+    >>> sorted(saved_groups("full", "qkv,attention"))
+    ['attention', 'qkv']
+    """
+    if recompute != "full":
+        return EVERYTHING
+    return frozenset(saved_operators.split(",")) if saved_operators else frozenset()
+
+
+def redone_operators(saved: frozenset[str]) -> frozenset[str]:
+    """Operators of a layer that run again because their outputs are not kept.
+
+    Parameters
+    ----------
+    saved : frozenset of str
+        Groups that are kept.
+
+    Returns
+    -------
+    frozenset of str
+        Names of operators.
+    """
+    return frozenset(name for group, names in SAVEABLE.items() if group not in saved for name in names)
