@@ -35,16 +35,8 @@ class LinkClock:
 
     def __init__(self, fabric: Fabric, constants: Constants) -> None:
         self.fabric, self.constants = fabric, constants
-        ends = zip(
-            fabric.link_source.tolist(),
-            fabric.link_axis.tolist(),
-            fabric.link_sign.tolist(),
-            range(10**9),
-            strict=False,
-        )
-        self._leaving = {
-            (source, axis, sign): (link, int(fabric.link_target[link])) for source, axis, sign, link in ends
-        }
+        ends = zip(fabric.link_source.tolist(), fabric.link_axis.tolist(), fabric.link_sign.tolist(), strict=True)
+        self._leaving = {end: (link, int(fabric.link_target[link])) for link, end in enumerate(ends)}
         self._routes: dict[tuple[int, int], list[tuple[int, float]]] = {}
 
     def loads(self, moves: Sequence[Move]) -> StepLoads:
@@ -122,8 +114,8 @@ class LinkClock:
         here = source
         for axis in range(3):
             walks = [self._walk(here, axis, sign, goal[axis]) for sign in (1, -1)]
-            lengths = [len(walk) if walk is not None else 10**9 for walk in walks]
-            chosen = [walk for walk, length in zip(walks, lengths, strict=True) if walk and length == min(lengths)]
+            possible = [walk for walk in walks if walk]
+            chosen = [walk for walk in possible if len(walk) == min(map(len, possible))]
             for walk in chosen:
                 yield from ((link, 1.0 / len(chosen)) for link, _ in walk)
             here = chosen[0][-1][1] if chosen else here
