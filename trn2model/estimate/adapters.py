@@ -50,7 +50,8 @@ def with_adapters(operators: list[Operator], resolved: Resolved) -> list[Operato
     -------
     list of Operator
         The same list where nothing is adapted. Matrices that one GEMM fuses share an adapter. Tensor parallelism
-        divides the side of an adapter that it divides in the matrix.
+        divides the side of an adapter that it divides in the matrix. They read what their matrix reads and add to what it
+    writes, which a fused kernel does without going to HBM again.
 
     References
     ----------
@@ -63,8 +64,8 @@ def with_adapters(operators: list[Operator], resolved: Resolved) -> list[Operato
     for base in operators:
         if _adapted(base):
             name = _PREFIX + base.name
-            added.append(Operator(f"{name}_down", base.rows, base.contraction, rank, 1.0, weighted=True))
-            added.append(Operator(f"{name}_up", base.rows, rank, base.columns, 1.0, weighted=True))
+            added.append(Operator(f"{name}_down", base.rows, base.contraction, rank, 1.0, True, beside=True))
+            added.append(Operator(f"{name}_up", base.rows, rank, base.columns, 1.0, True, beside=True))
     return [*operators, *added]
 
 

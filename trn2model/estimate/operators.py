@@ -36,7 +36,8 @@ class Operator:
 
     `weighted` marks a GEMM whose stationary operand is trained (it has a weight-gradient and may be sparse).
     `attention_flop` runs at the attention efficiency. `elementwise_bytes` may be fused away, `stream_bytes` may
-    not, and `kv_bytes` are read at the KV efficiency. `gathered` weights are picked by a router just before they are
+    not, and `kv_bytes` are read at the KV efficiency. A GEMM `beside` another one shares its operands, so that its
+    traffic may be fused away too. `gathered` weights are picked by a router just before they are
     read, at an efficiency of their own.
     """
 
@@ -56,6 +57,7 @@ class Operator:
     backward_vector_elements: Numeric = 0.0
     backward_scalar_elements: Numeric = 0.0
     gathered: bool = False
+    beside: bool = False
 
 
 class Widths(NamedTuple):
@@ -166,6 +168,8 @@ def evaluate(
     weighted = np.array([o.weighted for o in operators])
     stored = np.where(sparse_rows, widths.sparse_weight_bytes, widths.weight_bytes)
     streamed = _stream_bytes(c, np.where(weighted, stored, widths.input_bytes)[expand], widths, core)
+    beside = np.array([o.beside for o in operators])[expand]
+    streamed = np.where(beside, (1.0 - constants.fusion_fraction) * streamed, streamed)
     streamed += c["stream_bytes"] + c["elementwise_bytes"] * (1.0 - constants.fusion_fraction)
     tensor_time = _gemm_time(c, sparse_rows[expand], rates, core, constants)
     tensor_time += c["attention_flop"] / (rates.attention * constants.attention_efficiency)

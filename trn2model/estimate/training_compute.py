@@ -166,6 +166,7 @@ def _input_gradient(forward: Operator) -> Operator:
         elementwise_bytes=1.5 * forward.elementwise_bytes,
         stream_bytes=2.0 * forward.stream_bytes,
         kv_bytes=forward.kv_bytes,
+        beside=forward.beside,
     )
 
 
@@ -179,6 +180,7 @@ def _weight_gradient(forward: Operator) -> Operator:
         contraction=forward.rows,
         columns=forward.columns,
         num_gemms=forward.num_gemms,
+        beside=forward.beside,
     )
 
 

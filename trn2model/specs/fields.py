@@ -188,7 +188,8 @@ class ScenarioField:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, float):
-            return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+            short = f"{value:g}" if float(f"{value:g}") == value else repr(value)
+            return short.replace("e+", "e")
         if isinstance(value, ModelSpec):
             remedy = "choose a catalog model, or pass the same --model-config FILE where the link is opened"
             raise InvalidInputError(self.name, value.name, "a catalog name: a model of your own has no link", remedy)
