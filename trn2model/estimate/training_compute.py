@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,10 @@ from trn2model.estimate.rates import rank_rates
 from trn2model.specs.numerics import dtype
 from trn2model.specs.recompute import redone_operators, saved_groups
 from trn2model.specs.resolve import Resolved
+
+
+#: Keeps shares of nothing finite. [s]
+_TINY_TIME: Final = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
     expand = (slice(None),) + (None,) * len(shape)
     table = _passes(operators, resolved, work)
     time = table.time.reshape(3, len(operators), *shape)
+    kept = 1.0 - _hidden_share(table, starts, time, resolved)
     flop = table.flop.reshape(time.shape)
     moved = table.hbm_bytes.reshape(time.shape)
     redone = _redone(operators, resolved, flash=work.flash)[expand]
@@ -107,10 +113,10 @@ def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
     return TrainingCompute(
         operators=_first(table, len(operators)),
         block_of_operator=np.repeat(np.arange(len(blocks)), [len(block) for block in blocks]),
-        forward=np.add.reduceat(time[0], starts),
-        backward_input=np.add.reduceat(time[1], starts),
-        backward_weight=np.add.reduceat(time[2], starts),
-        recompute=np.add.reduceat(time[0] * redone, starts),
+        forward=np.add.reduceat(time[0], starts) * kept[0],
+        backward_input=np.add.reduceat(time[1], starts) * kept[1],
+        backward_weight=np.add.reduceat(time[2], starts) * kept[2],
+        recompute=np.add.reduceat(time[0] * redone, starts) * kept[0],
         attention=np.add.reduceat(np.stack([time[0], time[1] + redone * time[0]]) * core, starts, axis=1),
         executed_flop=np.add.reduceat(flop.sum(axis=0) + flop[0] * redone, starts),
         hbm_bytes=np.add.reduceat(moved.sum(axis=0) + moved[0] * redone, starts),
@@ -139,6 +145,19 @@ def _passes(operators: Sequence[Operator], resolved: Resolved, work: RankWork) -
         resolved.core,
         resolved.profile.constants,
     )
+
+
+def _hidden_share(
+    table: OperatorTable, starts: NDArray[np.int64], time: NDArray[np.float64], resolved: Resolved
+) -> NDArray[np.float64]:
+    """Share of a pass over a block that its engines work at the same time in different operators."""
+    fraction = resolved.profile.constants.engine_overlap_fraction
+    whole = np.add.reduceat(time, starts, axis=1)
+    if not fraction:
+        return np.zeros_like(whole)
+    engines = np.stack([table.tensor_time, table.vector_time, table.scalar_time, table.hbm_time])
+    busiest = np.add.reduceat(engines.reshape(len(engines), *time.shape), starts, axis=2).max(axis=0)
+    return np.asarray(fraction * np.maximum(1.0 - busiest / np.maximum(whole, _TINY_TIME), 0.0))
 
 
 def _redone(operators: Sequence[Operator], resolved: Resolved, *, flash: bool) -> NDArray[np.float64]:

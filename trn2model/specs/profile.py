@@ -33,6 +33,7 @@ class Constants:
     dense_experts: float  # share of the experts a prompt's tokens do not choose that compute them all the same [1]
     expert_sum_passes: float  # vector passes over the outputs of all experts where they run on every token [1]
     lane_padding: float  # 1: a row of decode scores holds one lane of the vector engines, idle lanes wait; 0: no [1]
+    engine_overlap_fraction: float  # share of a training block's lesser engines hidden behind its busiest one [1]
     operator_time: float  # fixed cost of one operator [s]
     step_time: float  # fixed host cost of one training step, prefill call or decode step [s]
     request_time: float  # fixed host cost of a request before its prefill: tokens, scheduling, transport [s]
