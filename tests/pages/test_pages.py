@@ -1,4 +1,4 @@
-"""Every page in Streamlit's own test runner: default, presets, a plan that does not fit, a scenario that means nothing."""
+"""Every page in the test runner: default, presets, a plan that does not fit, a scenario that means nothing."""
 
 from __future__ import annotations
 

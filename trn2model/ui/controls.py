@@ -29,7 +29,9 @@ def source_filter(scene: Scene) -> dict[str, Any]:
     left, right = st.columns(2)
     scopes = sources.scopes() if scene.estimate else sources.scopes()[1:]
     with left:
-        scope = st.selectbox("Figures of", scopes, key="source_scope", help="A system, a chip, a profile, or what this scenario uses.")
+        scope = st.selectbox(
+            "Figures of", scopes, key="source_scope", help="A system, a chip, a profile, or what this scenario uses."
+        )
     with right:
         status = st.selectbox("Status", (sources.ALL, *STATUSES), key="source_status", help="How a figure came about.")
     return {"scope": scope, "status": status}

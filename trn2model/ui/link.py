@@ -69,4 +69,6 @@ def address(scenario: Scenario) -> str:
     values = encode(linkable(scenario))
     values |= {key: st.query_params[key] for key in VIEW_KEYS if key in st.query_params}
     parts = urlsplit(st.context.url or "")
-    return urlunsplit((parts.scheme, parts.netloc, parts.path or "/", urlencode(values, quote_via=quote, safe=",:"), ""))
+    return urlunsplit(
+        (parts.scheme, parts.netloc, parts.path or "/", urlencode(values, quote_via=quote, safe=",:"), "")
+    )

@@ -141,24 +141,31 @@ def _draw_int(row: ScenarioField, label: str, tip: str) -> object:
     return st.select_slider(label, options, default, key=row.key, help=tip, bind="query-params")
 
 
-def _draw_float(row: ScenarioField, label: str, tip: str) -> float | None:
-    low, high, default = float(row.minimum), float(row.maximum), row.default
-    if (low, high) == (0.0, 1.0) and not row.unset:
-        fraction: float = st.slider(label, low, high, default, 0.01, key=row.key, help=tip, bind="query-params")
-        return fraction
-    number: float | None = st.number_input(
-        label,
+def _draw_float(row: ScenarioField, label: str, tip: str) -> object:
+    """Slider for a share; else a number field, empty where the value is left unset."""
+    low, high = float(row.minimum), float(row.maximum)
+    default = row.default if isinstance(row.default, float) else None
+    if (low, high) == (0.0, 1.0) and default is not None:
+        return row.check(st.slider(label, low, high, default, 0.01, key=row.key, help=tip, bind="query-params"))
+    number = st.number_input(
+        f"{label} [{row.unit}]" if row.unit else label,
         low,
         high,
         default,
-        0.05,
+        _step(default, high),
         "%g",
         key=row.key,
         help=tip,
         placeholder=row.unset or None,
         bind="query-params",
     )
-    return number
+    return row.check(row.unset if number is None else number)
+
+
+def _step(default: float | None, high: float) -> float:
+    if default is not None:
+        return max(default / 10, 0.05)
+    return 1.0 if high > 1 else 0.05
 
 
 def _last(text: object) -> str:
