@@ -323,3 +323,15 @@ def test_one_chip_without_a_network() -> None:
     found = collective_cost(CHIP, "all_gather", 1e6, group_dims(((1, 8),), 8), ACHIEVABLE)
     assert float(found.link_time) == 0.0
     assert float(found.time) > 0.0
+
+
+def test_many_unevenly_loaded_domains_keep_the_largest_load() -> None:
+    net = fabric(system("trn2.48xlarge"), 9, 2)
+    stage = plans(net, "all_gather", ((1, 35),), 560)[0].stages[0][0]
+    assert stage.links.shape == (1, 5, 64)
+    assert (stage.links[0, 4] >= stage.links[0, :4].max(axis=0) - 1e-15).all()
+    ring = lines(net, "all_gather", ((1, 35),), 560, ACHIEVABLE, "ring")
+    assert link_bytes(net, "all_gather", ((1, 35),), 560, 1e9, ACHIEVABLE, "ring", domain=7).max() == pytest.approx(
+        1e9 * stage.count[0] * stage.links[0, 4].max()
+    )
+    assert ring.size == 35

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,17 @@ from trn2model.specs.topology import Fabric
 
 Floats = NDArray[np.float64]
 
+#: domains whose links are kept apart where groups load domains unevenly
+KEPT_DOMAINS: Final = 4
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
     """Loads of consecutive steps, per byte of the message; one entry per kind of step.
 
-    `links` has shape (steps, domains, links). The flags tell which latency a step pays: the largest of those it uses.
+    `links` has shape (steps, domains, links): one row where all domains are loaded alike; else the first ones, and
+    where there are more a last row with the largest load of each link over all. The flags tell which latency a step
+    pays: the largest of those it uses.
     """
 
     count: Floats
@@ -57,10 +63,13 @@ def stage(fabric: Fabric, listed: Sequence[Step], ranks_on_chip: int) -> Stage:
     """
     kept = [step for step in listed if step.count > 0]
     loads = [step_load(fabric, step, ranks_on_chip) for step in kept]
-    domains = max(load.links.shape[0] for load in loads)
+    domains = min(max(load.links.shape[0] for load in loads), KEPT_DOMAINS + 1)
     links = np.zeros((len(loads), domains, fabric.num_links))
     for row, load in zip(links, loads, strict=True):
-        row[: len(load.links)] = load.links
+        first = load.links[:KEPT_DOMAINS]
+        row[: len(first)] = first
+        if len(load.links) > KEPT_DOMAINS:
+            row[KEPT_DOMAINS] = load.links.max(axis=0)
     return Stage(
         count=np.array([step.count for step in kept]),
         links=links,

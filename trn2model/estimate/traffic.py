@@ -197,7 +197,8 @@ def link_bytes(
     algorithm : str
         A name of ``ALGORITHMS``, or auto for the cheapest.
     domain : int
-        Which domain; even groups load all domains in use alike.
+        Which domain; even groups load all domains in use alike. Beyond the first four, uneven groups give the
+        largest load of each link over all domains.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.collective_stage import Plan, nested, stage
+from trn2model.estimate.collective_stage import KEPT_DOMAINS, Plan, nested, stage
 from trn2model.estimate.placement import Dims, group_ranks
 from trn2model.estimate.routing import Step
 from trn2model.specs.topology import Fabric
@@ -18,8 +18,6 @@ Ranks = NDArray[np.int64]
 
 #: pairs of ranks up to which a mesh is routed pair by pair; larger groups run other algorithms
 _MOST_PAIRS: Final = 2**20
-#: domains in which the transfers of an all-to-all are routed; network loads are counted in all
-_ROUTED_DOMAINS: Final = 4
 
 
 def permute_plan(fabric: Fabric, dims: Dims, num_ranks: int) -> Plan:
@@ -149,7 +147,7 @@ def _exchange_pairs(ranks: Ranks, ranks_per_domain: int) -> tuple[Ranks, Ranks, 
     leaving = np.zeros(int(ranks.max()) + 1)
     leaving[ranks] = 1.0 - mates / size
     sources, targets = [], []
-    for number in range(min(_ROUTED_DOMAINS, int(domain.max()) + 1)):
+    for number in range(min(KEPT_DOMAINS, int(domain.max()) + 1)):
         flat, group = ranks[domain == number], np.nonzero(domain == number)[0]
         first, second = np.nonzero((group[:, None] == group[None, :]) & (flat[:, None] != flat[None, :]))
         sources.append(flat[first])
