@@ -61,6 +61,7 @@ def test_zero_bubble_is_smaller_than_the_bubble_of_1f1b_by_two_weight_gradients(
 
 
 def test_transfers_are_waited_for_in_every_round_or_once():
-    assert exposed_transfers(8.0, 1.0, 64.0, 1.0, 1.0) == (2 * 7 / 8 * 64, 2 * 6)
-    assert exposed_transfers(8.0, 4.0, 64.0, 0.0, 1.0) == (0.0, 2 * 31)
-    assert exposed_transfers(8.0, 1.0, 64.0, 0.0, 2.0) == (0.0, 4 * 7)
+    assert exposed_transfers(1.0, 0.0, 8.0, 1.0, 64.0, 1.0, 1.0) == (2 * 7 / 8 * 64, 2 * 6)
+    assert exposed_transfers(1.0, 20.0, 8.0, 1.0, 64.0, 1.0, 1.0) == (0.0, 2 * 6)
+    assert exposed_transfers(1.0, 0.0, 8.0, 4.0, 64.0, 0.0, 1.0) == (0.0, 2 * 31)
+    assert exposed_transfers(1.0, 0.0, 8.0, 1.0, 64.0, 0.0, 2.0) == (0.0, 4 * 7)

@@ -50,8 +50,8 @@ def with_adapters(operators: list[Operator], resolved: Resolved) -> list[Operato
     -------
     list of Operator
         The same list where nothing is adapted. Matrices that one GEMM fuses share an adapter. Tensor parallelism
-        divides the side of an adapter that it divides in the matrix. They read what their matrix reads and add to what it
-    writes, which a fused kernel does without going to HBM again.
+        divides the side of an adapter that it divides in the matrix. Adapters read what their matrix reads and add
+        to what it writes, which a fused kernel does without going to HBM again.
 
     References
     ----------

@@ -25,7 +25,6 @@ from trn2model.specs.numerics import dtype
 from trn2model.specs.recompute import redone_operators, saved_groups
 from trn2model.specs.resolve import Resolved
 
-
 #: Keeps shares of nothing finite. [s]
 _TINY_TIME: Final = 1e-30
 

@@ -85,7 +85,8 @@ def pipeline_step(
     heaviest = busy.argmax(axis=0)[None]
     counts = np.take_along_axis(stages.counts, heaviest[None], axis=0)[0]
     slowest = np.take_along_axis(busy, heaviest, axis=0)[0]
-    steady, fill = _transfers(resolved, slowest, transfer)
+    slack = plan.pp * slowest - (stages.length * busy).sum(axis=0)
+    steady, fill = _transfers(resolved, slowest, slack, transfer)
     total = _schedule_time(resolved, times)
     blocks = {
         "forward": compute.forward,
@@ -144,14 +145,16 @@ def _schedule_time(resolved: Resolved, times: StageTimes) -> Numeric:
     return np.asarray(np.where(length > 0.0, spans, 0.0).max(axis=0))
 
 
-def _transfers(resolved: Resolved, slowest: Numeric, transfer: Transfer) -> tuple[Numeric, Numeric]:
+def _transfers(resolved: Resolved, slowest: Numeric, slack: Numeric, transfer: Transfer) -> tuple[Numeric, Numeric]:
     """Exposed transfers of the step: in every round, and while the pipeline fills and drains."""
     plan, schedule = resolved.plan, resolved.scenario.pipeline_schedule
     waits = np.where(plan.interleave > 1.0, 0.0, 1.0) if schedule == "1f1b" else np.zeros(plan.shape)
     chains = 2.0 if schedule == "zb-h1" else 1.0
-    steady, fill = pipeline.exposed_transfers(plan.pp, plan.interleave, plan.num_microbatches, waits, chains)
+    steady, fill = pipeline.exposed_transfers(
+        transfer.cost.time, slack, plan.pp, plan.interleave, plan.num_microbatches, waits, chains
+    )
     beyond = plan.num_microbatches * np.maximum(transfer.time - slowest, 0.0)
-    return np.maximum(steady * transfer.cost.time, beyond), fill * transfer.cost.time
+    return np.maximum(steady, beyond), fill
 
 
 def _free_windows(

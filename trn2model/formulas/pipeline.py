@@ -213,14 +213,26 @@ def zero_bubble_time(
 
 
 def exposed_transfers(
-    pp: Numeric, interleave: Numeric, num_microbatches: Numeric, repeats: Numeric, chains: Numeric
+    transfer_time: Numeric,
+    slack: Numeric,
+    pp: Numeric,
+    interleave: Numeric,
+    num_microbatches: Numeric,
+    repeats: Numeric,
+    chains: Numeric,
 ) -> tuple[Numeric, Numeric]:
-    r"""Point-to-point transfers that delay a pipeline, in transfers of one microbatch between two stages.
+    r"""Point-to-point transfers between stages that delay a pipeline.
 
-    .. math:: steady = 2 \tfrac{p - 1}{p} r m, \quad fill = 2 (p - 2) r + 2 (p v - 1) (1 - r) c
+    .. math::
+        steady = r \tfrac{m}{p} \max(0, \; 2 (p - 1) x - s), \quad
+        fill = 2 r (p - 2) x + 2 (1 - r) c (p v - 1) x
 
     Parameters
     ----------
+    transfer_time : Numeric, shape (...)
+        One transfer of one microbatch between two stages, :math:`x`; 0 with one stage. [s]
+    slack : Numeric, shape (...)
+        What the other stages are shorter than the slowest, over all stages and one microbatch, :math:`s`. [s]
     pp : Numeric, shape (...)
         Stages, :math:`p` >= 1. [1]
     interleave : Numeric, shape (...)
@@ -228,7 +240,7 @@ def exposed_transfers(
     num_microbatches : Numeric, shape (...)
         Microbatches, :math:`m` >= 1. [1]
     repeats : Numeric, shape (...)
-        1 where every round waits for its transfers (1F1B with one chunk has no slack), else 0, :math:`r`. [1]
+        1 where every round waits for its transfers (1F1B with one chunk), else 0, :math:`r`. [1]
     chains : Numeric, shape (...)
         How often the first microbatch's way through all stages is waited for: 1 for GPipe and interleaved 1F1B, 2
         for ZB-H1, :math:`c`. [1]
@@ -236,22 +248,26 @@ def exposed_transfers(
     Returns
     -------
     steady : Numeric, shape (...)
-        Over all microbatches. [1]
+        Over all microbatches. [s]
     fill : Numeric, shape (...)
-        Once in a step. [1]
+        Once in a step. [s]
 
     Notes
     -----
-    Validity: equal stages, transfers short beside a chunk's time, p divides m; transfers never occupy a stage. With
-    one stage there is nothing to send, and the caller's transfer time is 0.
+    A microbatch comes back to a stage of 1F1B p microbatches later: its way there and back, transfers included, is
+    waited for as far as it exceeds the slowest stage's p turns.
+
+    Validity: equal stages exactly where p divides m and transfers are short beside a chunk's time; transfers never
+    occupy a stage.
 
     References
     ----------
     .. [1] megatron-sc21
     """
-    steady = 2.0 * (pp - 1.0) / pp * repeats * num_microbatches
-    single = 2.0 * np.maximum(pp - 2.0, 0.0)
-    return steady, repeats * single + (1.0 - repeats) * chains * 2.0 * (pp * interleave - 1.0)
+    round_trip = np.maximum(2.0 * (pp - 1.0) * transfer_time - slack, 0.0)
+    ends = 2.0 * np.maximum(pp - 2.0, 0.0)
+    fill = repeats * ends + (1.0 - repeats) * chains * 2.0 * (pp * interleave - 1.0)
+    return repeats * num_microbatches / pp * round_trip, fill * transfer_time
 
 
 def in_flight_microbatches(
