@@ -1,0 +1,196 @@
+"""Collective explorer as plain data."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from trn2model import Scenario, estimate
+from trn2model.estimate.collective_report import collective_report, ultraserver_against_efa
+from trn2model.estimate.training import TrainingEstimate
+from trn2model.specs import catalog
+from trn2model.specs.profile import profile
+from trn2model.ui.charts.chart import Chart
+from trn2model.ui.present import collective_curves, collective_machines, collective_steps
+from trn2model.ui.present.collective import Exploration, algorithm_of, applicable, best_by_size, line_time, target
+from trn2model.ui.present.collective_measured import measured_listing, measured_marks, measured_points
+from trn2model.ui.present.content import Content
+
+MIB = 2.0**20
+
+
+@cache
+def plan(**fields: object) -> TrainingEstimate:
+    return estimate(Scenario(**fields))  # type: ignore[arg-type]
+
+
+def charts(content: Content) -> list[Chart]:
+    return [block for row in content.rows for block in row if isinstance(block, Chart)]
+
+
+def test_an_axis_is_looked_at_with_all_its_groups() -> None:
+    chosen = target(plan(), Exploration("dp"))
+    assert (chosen.members, chosen.number, chosen.dims, chosen.axis) == (8, 32, ((32, 8),), "dp")
+    assert chosen.words == "8 logical cores (data parallel, 32 groups at once)"
+
+
+def test_an_axis_of_degree_one_and_too_many_ranks_give_way_and_say_so() -> None:
+    view = Exploration("pp", 1000)
+    chosen = target(plan(), view)
+    assert (chosen.members, chosen.number, chosen.axis) == (256, 1, "")
+    notes = collective_curves.content(plan(), "light", view).rows[-1][0]
+    assert "pp has degree 1" in str(notes)
+    assert "fewer than the 1,000" in str(notes)
+
+
+def test_the_explorer_prints_what_the_command_line_prints() -> None:
+    view = Exploration("ranks", 64, "all_reduce", 16 * MIB)
+    scenario = {"system": "trn2.48xlarge"}
+    report = collective_report("all_reduce", catalog.system("trn2.48xlarge"), 1, 2, 64, 16 * MIB)
+    chosen = target(plan(**scenario), view)
+    assert algorithm_of(chosen, view) == report["algorithm"]
+    assert line_time(chosen, "all_reduce", 16 * MIB, "auto") == pytest.approx(report["time"])
+    assert set(applicable(chosen, "all_reduce")) == set(report["by_algorithm"])
+    twin = charts(collective_curves.content(plan(**scenario), "light", view))[0].table
+    row = twin.rows[twin.column("message [B]").index(16 * MIB)]
+    assert row[twin.columns.index("ring time [s]")] == pytest.approx(report["by_algorithm"]["ring"])
+
+
+def test_bands_are_drawn_for_the_published_group_only() -> None:
+    def labels(view: Exploration) -> list[str]:
+        notes = charts(collective_curves.content(plan(), "light", view))[0].figure["layout"]["annotations"]
+        return [note["text"] for note in notes if "published" in note["text"]]
+
+    assert labels(Exploration("ranks", 64)) == ["mesh (published)", "RDH (published)", "KangaRing (published)"]
+    assert labels(Exploration("ranks", 32)) == labels(Exploration("ranks", 64, "permute")) == []
+
+
+def test_crossovers_lie_where_the_cheapest_line_changes() -> None:
+    view = Exploration("ranks", 64)
+    chosen = target(plan(), view)
+    figure = charts(collective_curves.content(plan(), "dark", view))[0].figure
+    lines = [shape["x0"] for shape in figure["layout"]["shapes"] if shape["type"] == "line"]
+    assert len(lines) == 2
+    for size in lines:
+        around = [algorithm_of(chosen, Exploration("ranks", 64, size=size * factor)) for factor in (0.99, 1.01)]
+        assert around[0] != around[1]
+    assert best_by_size(chosen, "all_reduce").startswith("Cheapest: mesh up to")
+
+
+def test_sizes_that_the_plan_sends_are_marked() -> None:
+    chart = charts(collective_curves.content(plan(), "light", Exploration("tp", op="all_gather")))[0]
+    sent = next(trace for trace in chart.figure["data"] if trace["name"] == "sent by this plan")
+    assert max(sent["x"]) == max(float(use.bytes) for use in plan().communication if use.axis == "tp")
+
+
+def test_a_forced_algorithm_is_named_beside_the_cheapest() -> None:
+    view = Exploration("ranks", 64, algorithm="ring")
+    text = collective_curves.sentence(target(plan(), view), view)
+    assert "by ring" in text
+    assert "The cheapest algorithm takes" in text
+    odd = Exploration("ranks", 7, algorithm="kangaring")
+    assert algorithm_of(target(plan(), odd), odd) != "kangaring"
+
+
+def test_measured_points_are_of_the_same_ranks_and_hardware() -> None:
+    chosen = target(plan(), Exploration("ranks", 64))
+    points = measured_points(chosen, "all_reduce")
+    assert points
+    assert {point.row.values["ranks"] for point in points} == {64.0}
+    assert {catalog.system(point.row.text("system")).chip.name for point in points} == {"trainium2"}
+    assert all(mark.hollow for mark in measured_marks(points, "time"))
+    assert len(measured_listing(chosen, "all_reduce", points).table.rows) == len(points)
+    assert measured_points(target(plan(), Exploration("dp")), "all_reduce") == ()
+
+
+def test_machines_agree_with_the_estimate_of_both() -> None:
+    view = Exploration("dp", size=64 * MIB)
+    chosen = target(plan(), view)
+    found = collective_machines.compare(chosen, "all_reduce")
+    constants = profile("achievable").constants
+    both = ultraserver_against_efa("all_reduce", chosen.dims, chosen.num_ranks, 2, [64 * MIB], constants)
+    index = found.times[0].message_bytes.tolist().index(64 * MIB)
+    for curve, name in zip(found.times, ("ultraserver", "efa"), strict=True):
+        assert np.min([times[index] for times in curve.times.values()]) == pytest.approx(float(both[name][0]))
+    text = collective_machines.ratio_sentence(chosen, view, found)
+    assert f"{float(both['speedup'][0]):.2f} times as long as UltraServer" in text
+
+
+def test_the_same_comparison_stands_on_either_machine() -> None:
+    apart = plan(system="trn2.48xlarge", count=4)
+    texts = [collective_machines.content(one, "light", Exploration("dp")).verdict for one in (plan(), apart)]
+    assert texts[0] == texts[1]
+
+
+def test_a_group_inside_an_instance_has_no_difference_and_no_charts() -> None:
+    content = collective_machines.content(plan(), "light", Exploration("tp"))
+    assert content.verdict is not None
+    assert "take the same time" in content.verdict.text
+    assert content.rows == ()
+    found = collective_machines.compare(target(plan(), Exploration("tp")), "all_reduce")
+    for name, times in found.times[0].times.items():
+        np.testing.assert_array_equal(times, found.times[1].times[name])
+
+
+def test_parts_of_both_machines_sum_to_their_times() -> None:
+    view = Exploration("dp")
+    lines, parts = charts(collective_machines.content(plan(), "light", view))
+    here = lines.table.rows[lines.table.column("message [B]").index(view.size)]
+    for name, time in zip(("UltraServer", "4 × trn2.48xlarge"), here[1:3], strict=True):
+        assert sum(row[2] for row in parts.table.rows if row[0] == name) == pytest.approx(time)  # type: ignore[misc]
+
+
+def test_only_trn2_has_an_ultraserver_to_compare_with() -> None:
+    assert collective_machines.applies(plan(), Exploration())
+    gpus = plan(system="p5.48xlarge", model="llama-3.1-8b")
+    assert not collective_machines.applies(gpus, Exploration())
+
+
+def test_played_steps_sum_to_the_time_and_change_the_picture() -> None:
+    view = Exploration("ranks", 64)
+    score = collective_steps.score(plan(), view)
+    assert score.played
+    constants = profile("achievable").constants
+    total = sum(step.time for step in score.steps) + constants.collective_time
+    assert total == pytest.approx(line_time(target(plan(), view), view.op, view.size, "auto"))
+    first, last = (
+        charts(collective_steps.content(plan(), "light", Exploration("ranks", 64, step=step)))[0]
+        for step in (2, len(score.steps) + 99)
+    )
+    assert first.words.title.startswith("Step 2 of 64")
+    assert last.words.title.startswith("Step 64 of 64")
+    carried = first.table.column("bytes in this step [B]")
+    assert max(float(str(cell)) for cell in carried) == pytest.approx(float(score.steps[1].link_bytes.max()))
+
+
+def test_what_would_take_long_comes_from_the_closed_form() -> None:
+    score = collective_steps.score(plan(), Exploration("ranks", 256, algorithm="ring"))
+    assert not score.played
+    assert len(score.steps) == 511
+    assert {step.transfers for step in score.steps} == {None}
+
+
+@pytest.mark.parametrize("system", ["p5.48xlarge", "trn2.3xlarge", "trn1.32xlarge"])
+@pytest.mark.parametrize("op", ["all_reduce", "permute", "all_to_all"])
+def test_other_machines_have_sections_too(system: str, op: str) -> None:
+    view = Exploration("tp", op=op)
+    one = plan(system=system, model="llama-3.1-8b")
+    assert len(charts(collective_curves.content(one, "light", view))) == 2
+    content = collective_steps.content(one, "dark", view)
+    assert content.verdict is not None
+    assert content.verdict.text.startswith("Step 1 of")
+
+
+def test_every_chart_has_words_and_a_twin() -> None:
+    for content in (
+        collective_curves.content(plan(), "light", Exploration("dp")),
+        collective_machines.content(plan(), "light", Exploration("dp")),
+        collective_steps.content(plan(), "light", Exploration("dp")),
+    ):
+        for chart in charts(content):
+            assert chart.words.title
+            assert "Llama 3.1 70B" in chart.words.subtitle
+            assert len(chart.words.alt) > 40
+            assert chart.table.rows

@@ -1,0 +1,261 @@
+"""Collective explorer: the group, operation and size that are looked at, and what is said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from trn2model.estimate.collective_plans import ALGORITHMS, OPERATIONS
+from trn2model.estimate.collective_report import CollectiveCurves, collective_curves
+from trn2model.estimate.placement import Dims, merge_dims
+from trn2model.estimate.traffic import bus_factor, lines
+from trn2model.estimate.training import TrainingEstimate
+from trn2model.specs.fields import AXES
+from trn2model.specs.profile import Constants
+from trn2model.specs.scenario import Scenario
+from trn2model.specs.topology import Fabric
+from trn2model.ui.charts.size_lines import size_name
+from trn2model.ui.present.words import AXIS_NAMES, machine, rank_name, subtitle
+
+#: Group of one's own size: the first ranks, alone on the machine.
+OWN: Final = "ranks"
+CHEAPEST: Final = "cheapest"
+GROUPS: Final = (*AXES, OWN)
+OPERATION_NAMES: Final[Mapping[str, str]] = dict(
+    zip(OPERATIONS, ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute"), strict=True)
+)
+ALGORITHM_NAMES: Final[Mapping[str, str]] = {
+    "kangaring": "KangaRing",
+    "rdh": "RDH",
+    "mesh": "mesh",
+    "hierarchical": "hierarchical",
+    "ring": "ring",
+}
+#: 1 KiB to 16 GiB
+SIZES: Final = tuple(2.0**power for power in range(10, 35))
+_CURVE_SIZES: Final = tuple(2.0 ** (power / 2) for power in range(20, 69))
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What the visitor looks at; `algorithm` is a name of ``ALGORITHMS`` or "cheapest"."""
+
+    group: str = "tp"
+    ranks: int = 64
+    op: str = "all_reduce"
+    size: float = 2.0**26
+    algorithm: str = CHEAPEST
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The groups of an exploration: where they sit, what runs on them, and what they are called."""
+
+    fabric: Fabric
+    dims: Dims
+    num_ranks: int
+    constants: Constants
+    members: int
+    axis: str
+    words: str
+    scenario: Scenario
+
+    @property
+    def number(self) -> int:
+        """Groups that run at once.
+
+        Returns
+        -------
+        int
+            At least 1.
+        """
+        return self.num_ranks // self.members
+
+
+def target(estimate: TrainingEstimate, view: Exploration) -> Target:
+    """Groups of the chosen axis of a plan, or of one's own size.
+
+    Parameters
+    ----------
+    estimate : TrainingEstimate
+        A single plan.
+    view : Exploration
+        What is looked at; an axis of degree 1 gives way to one group of its number of ranks.
+
+    Returns
+    -------
+    Target
+        At least one group.
+    """
+    network, resolved = estimate.network, estimate.resolved
+    constants, rank = resolved.profile.constants, rank_name(resolved)
+    groups = network.placement.group_dims((view.group,)) if view.group in AXES else None
+    if groups is None or int(groups.size) == 1:
+        members = max(min(view.ranks, network.fabric.num_ranks), 1)
+        dims = merge_dims(((1, members),))
+        words = f"the first {members:,} {rank}s, alone"
+        return Target(network.fabric, dims, members, constants, members, "", words, resolved.scenario)
+    dims = merge_dims(tuple(zip(groups.strides.tolist(), groups.sizes.tolist(), strict=True)))
+    members, ranks = int(groups.size), int(groups.num_ranks)
+    at_once = f"{ranks // members:,} groups at once" if ranks > members else "one group"
+    words = f"{members:,} {rank}s ({AXIS_NAMES[view.group]}, {at_once})"
+    return Target(network.fabric, dims, ranks, constants, members, view.group, words, resolved.scenario)
+
+
+@lru_cache(maxsize=256)
+def curves(chosen: Target, op: str, more: tuple[float, ...] = ()) -> CollectiveCurves:
+    """Time and bus bandwidth by algorithm over the sizes of the charts.
+
+    Parameters
+    ----------
+    chosen : Target
+        Groups.
+    op : str
+        Operation.
+    more : tuple of float
+        Further sizes. [B]
+
+    Returns
+    -------
+    CollectiveCurves
+        Shared and never changed.
+    """
+    sizes = sorted({*_CURVE_SIZES, *more})
+    return collective_curves(chosen.fabric, op, chosen.dims, chosen.num_ranks, sizes, chosen.constants)
+
+
+def applicable(chosen: Target, op: str) -> tuple[str, ...]:
+    """Algorithms that run an operation on the groups.
+
+    Parameters
+    ----------
+    chosen : Target
+        Groups.
+    op : str
+        Operation.
+
+    Returns
+    -------
+    tuple of str
+        Names of ``ALGORITHMS``; empty for a group of one.
+    """
+    table = lines(chosen.fabric, op, chosen.dims, chosen.num_ranks, chosen.constants)
+    return tuple(ALGORITHMS[index] for index in sorted(set(table.algorithm.tolist()))) if table.plans else ()
+
+
+def algorithm_of(chosen: Target, view: Exploration) -> str:
+    """Algorithm that is looked at: the forced one where it runs, else the cheapest at the chosen size.
+
+    Parameters
+    ----------
+    chosen : Target
+        Groups of more than one.
+    view : Exploration
+        What is looked at.
+
+    Returns
+    -------
+    str
+        A name of ``ALGORITHMS``.
+    """
+    if view.algorithm in applicable(chosen, view.op):
+        return view.algorithm
+    table = lines(chosen.fabric, view.op, chosen.dims, chosen.num_ranks, chosen.constants)
+    return ALGORITHMS[int(table.algorithm[int(np.argmin(table.fixed + table.slope * view.size))])]
+
+
+def line_time(chosen: Target, op: str, size: float, algorithm: str) -> float:
+    """Time of one call by an algorithm.
+
+    Parameters
+    ----------
+    chosen : Target
+        Groups of more than one.
+    op : str
+        Operation.
+    size : float
+        Message. [B]
+    algorithm : str
+        A name of ``ALGORITHMS``, or auto.
+
+    Returns
+    -------
+    float
+        Time. [s]
+    """
+    table = lines(chosen.fabric, op, chosen.dims, chosen.num_ranks, chosen.constants, algorithm)
+    return float((table.fixed + table.slope * size).min())
+
+
+def bus_bandwidth(chosen: Target, op: str, size: float, time: float) -> float:
+    """Bus bandwidth as nccom-test counts it.
+
+    Parameters
+    ----------
+    chosen : Target
+        Groups.
+    op : str
+        Operation.
+    size : float
+        Message. [B]
+    time : float
+        Time of the call. [s]
+
+    Returns
+    -------
+    float
+        Bytes per second. [B/s]
+    """
+    return float(bus_factor(op, float(chosen.members))) * size / time if time else 0.0
+
+
+def chart_subtitle(chosen: Target) -> str:
+    """Line under the title of each chart: the groups and the parameters that are not default.
+
+    Parameters
+    ----------
+    chosen : Target
+        Groups.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    return f"{chosen.words} · {subtitle(chosen.scenario)}" if chosen.axis else f"{chosen.words} · {_machine(chosen)}"
+
+
+def _machine(chosen: Target) -> str:
+    scenario = chosen.scenario
+    changes = [f"{name} {value}" for name, value in (("LNC", scenario.lnc), ("profile", scenario.profile))]
+    return " · ".join([machine(scenario), *changes])
+
+
+def best_by_size(chosen: Target, op: str) -> str:
+    """Which algorithm is the cheapest on which sizes.
+
+    Parameters
+    ----------
+    chosen : Target
+        Groups of more than one.
+    op : str
+        Operation.
+
+    Returns
+    -------
+    str
+        A sentence.
+    """
+    crossovers = curves(chosen, op).crossovers
+    if not crossovers:
+        if len(applicable(chosen, op)) == 1:
+            return "No other algorithm runs it on this group."
+        only = algorithm_of(chosen, Exploration(op=op, size=SIZES[0]))
+        return f"Cheapest at every size: {ALGORITHM_NAMES[only]}."
+    pieces = [f"{ALGORITHM_NAMES[below]} up to {size_name(size)}" for size, below, _ in crossovers]
+    return f"Cheapest: {', '.join(pieces)}, {ALGORITHM_NAMES[crossovers[-1][2]]} beyond."
