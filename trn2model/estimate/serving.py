@@ -135,7 +135,7 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
     memory = serving_memory(resolved, work)
     host = np.full(resolved.plan.shape, resolved.profile.constants.request_time)
     ttft = prefill.time + transfer + host
-    moved = {"request": host} | ({"kv_transfer": transfer} if resolved.scenario.prefill_replicas else {})
+    beside = {"request": host} | ({"kv_transfer": transfer} if resolved.scenario.prefill_replicas else {})
     return ServingEstimate(
         resolved=resolved,
         feasible=scalar(memory.use.used_bytes <= memory.use.capacity_bytes),
@@ -150,10 +150,7 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
         tokens_per_step=scalar(gained),
         request_latency=scalar(steady.latency + host),
         kv_transfer_time=scalar(transfer),
-        time={
-            "prefill": {name: scalar(part) for name, part in {**prefill.parts, **moved}.items()},
-            "decode": {name: scalar(part) for name, part in decode.parts.items()},
-        },
+        time={"prefill": _plain({**prefill.parts, **beside}), "decode": _plain(decode.parts)},
         ttft_range=tuple(scalar(f * ttft) for f in resolved.profile.spread("prefill")),
         tpot_range=tuple(scalar(f * tpot) for f in resolved.profile.spread("decode")),
         memory=memory.use,
@@ -274,6 +271,10 @@ def decode_context(resolved: Resolved) -> Numeric:
     whole = requests.input_tokens + requests.output_tokens
     live = requests.input_tokens + requests.output_tokens / 2.0
     return live + resolved.profile.constants.kv_padding * (whole - live)
+
+
+def _plain(parts: Mapping[str, Numeric]) -> dict[str, Numeric]:
+    return {name: scalar(part) for name, part in parts.items()}
 
 
 def _named(use: CommunicationUse) -> CommunicationUse:

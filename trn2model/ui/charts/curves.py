@@ -217,7 +217,6 @@ def _shade(
     x_from = x_low if region.x_from is None else min(max(region.x_from, x_low), x_high)
     y_to = y_high if region.y_to is None else min(max(region.y_to, y_low), y_high)
     green = colours.series[2]
-    aside = region.x_from is None or x_from > (x_low + x_high) / 2
     shape = {
         "type": "rect",
         "xref": "x",
@@ -238,10 +237,19 @@ def _shade(
         "line": {"color": green, "width": 1.5, "dash": "dash"},
         **({"x1": x_from} if region.x_from is not None else {"y0": y_to}),
     }
-    note = {
-        "x": 1 if aside else _place(x_from, axes.x_scale),
-        "xref": "paper" if aside else "x",
-        "xanchor": "right" if aside else "left",
+    if region.x_from is None and region.y_to is None:
+        return {"annotations": [_region_note(region, None, colours)]}
+    beside = region.x_from is not None and x_from <= (x_low + x_high) / 2
+    place = _place(x_from, axes.x_scale) if beside else None
+    return {"shapes": [shape, edge], "annotations": [_region_note(region, place, colours)]}
+
+
+def _region_note(region: Region, at: float | None, colours: Palette) -> dict[str, Any]:
+    """Words of the region at the bottom: right of a place on the axis, or in the corner."""
+    return {
+        "x": 1 if at is None else at,
+        "xref": "paper" if at is None else "x",
+        "xanchor": "right" if at is None else "left",
         "y": 0.01,
         "yref": "paper",
         "yanchor": "bottom",
@@ -249,8 +257,6 @@ def _shade(
         "showarrow": False,
         "font": {"size": 12, "color": colours.text},
     }
-    nowhere = region.x_from is None and region.y_to is None
-    return {"shapes": [] if nowhere else [shape, edge], "annotations": [note]}
 
 
 def _value(end: float, scale: Scale) -> float:

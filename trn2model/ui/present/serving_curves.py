@@ -60,18 +60,7 @@ def interactivity(
     line = Curve(
         "requests per replica", speed.tolist(), rate.tolist(), [f"{n:,}" for n in running], notes, fits.tolist(), 0
     )
-    marks = [
-        Mark(
-            f"this scenario: {count(float(estimate.resolved.requests.concurrency))}",
-            float(1.0 / np.asarray(estimate.tpot_with_stalls)),
-            float(estimate.output_tokens_per_s_per_chip),
-            "diamond",
-            1,
-        )
-    ]
-    if point.concurrency:
-        best = f"best within the limits: {point.concurrency:,}"
-        marks.append(Mark(best, 1.0 / point.tpot_with_stalls, point.output_tokens_per_s_per_chip, "star", 2))
+    marks = _marks(estimate, point)
     late = float(estimate.ttft) > max_ttft
     region = Region(f"{duration(max_tpot)} per token or less", x_from=1.0 / max_tpot)
     if late:
@@ -181,6 +170,17 @@ def from_ms(seconds: Floats) -> list[float]:
     [500.0]
     """
     return [from_si(value, "ms") for value in seconds.tolist()]
+
+
+def _marks(estimate: ServingEstimate, point: OperatingPoint) -> list[Mark]:
+    """The scenario itself, and the best point within the limits if there is one."""
+    own = f"this scenario: {count(float(estimate.resolved.requests.concurrency))}"
+    speed = 1.0 / float(estimate.tpot_with_stalls)
+    marks = [Mark(own, speed, float(estimate.output_tokens_per_s_per_chip), "diamond", 1)]
+    if point.concurrency:
+        best = f"best within the limits: {point.concurrency:,}"
+        marks.append(Mark(best, 1.0 / point.tpot_with_stalls, point.output_tokens_per_s_per_chip, "star", 2))
+    return marks
 
 
 def _columns(sweep: ServingSweep, *names: str) -> list[Floats]:
