@@ -323,7 +323,19 @@ def stage_transfer(resolved: Resolved, work: RankWork, network: Network) -> Tran
     -------
     Transfer
         Of one microbatch; free without pipeline parallelism.
+
+    Notes
+    -----
+    Each of the tensor-parallel ranks sends its part; without sequence parallelism, where all of them hold the whole,
+    the parts are gathered on the other side.
+
+    References
+    ----------
+    .. [1] megatron-sc21
     """
-    payload = work.shard_tokens * resolved.model.hidden_size * work.element_bytes
+    whole = work.tokens * resolved.model.hidden_size * work.element_bytes
+    payload = whole / work.tp
     cost = network.cost(("pp",), "permute", payload)
+    if not resolved.scenario.sequence_parallel:
+        cost = cost._replace(time=cost.time + network.cost(("tp",), "all_gather", whole).time)
     return Transfer(payload, 2.0 * resolved.plan.interleave * (resolved.plan.pp > 1.0), cost)
