@@ -1,0 +1,64 @@
+"""Inference page in a real browser: opened first by its own link, driven by sliders and presets, queue and all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+Wait = Callable[["Page"], None]
+
+
+def verdict(page: Page) -> Locator:
+    """The sentence that answers the page's question."""
+    return page.get_by_test_id("stMain").get_by_test_id("stAlert").first
+
+
+def press(page: Page, key: str, button: str) -> None:
+    """Move the slider of a link key by one stop."""
+    page.locator(f".st-key-{key} input[type=range]").first.focus()
+    page.keyboard.press(button)
+
+
+def test_a_link_to_the_page_opens_a_fresh_server(fresh_app_server: str, browser_page: Page, wait_idle: Wait) -> None:
+    browser_page.goto(f"{fresh_app_server}/inference?it=3700&lp=20")
+    browser_page.get_by_text("20.0 ms per token").first.wait_for(timeout=60_000)
+    wait_idle(browser_page)
+    assert "Fits: " in verdict(browser_page).inner_text()
+    assert browser_page.get_by_text("bucket 4,096").count() > 0
+
+    press(browser_page, "lp", "ArrowRight")
+    browser_page.get_by_text("30.0 ms per token").first.wait_for(timeout=20_000)
+    assert "lp=30" in browser_page.url
+    assert "it=3700" in browser_page.url
+
+    browser_page.get_by_role("link", name="Agent 100k/2k").click()
+    browser_page.get_by_text("bucket 102 k").first.wait_for(timeout=60_000)
+    assert "/inference" in browser_page.url
+    assert "it=102400" in browser_page.url
+
+
+def test_the_queue_shows_progress_and_ends_when_a_slider_moves(
+    app_server: str, browser_page: Page, wait_idle: Wait
+) -> None:
+    browser_page.goto(f"{app_server}/inference?ot=2000")
+    run = browser_page.get_by_role("button", name="Run the queue")
+    run.wait_for(timeout=60_000)
+    wait_idle(browser_page)
+    run.click()
+    browser_page.get_by_text("1,000 requests in").wait_for(timeout=60_000)
+    browser_page.get_by_text("Requests in the system").first.wait_for(timeout=20_000)
+
+    press(browser_page, "queue-count", "ArrowRight")
+    browser_page.get_by_text("have changed since the last run").wait_for(timeout=20_000)
+    run.click()
+    browser_page.get_by_test_id("stProgress").wait_for(timeout=20_000)
+    before = verdict(browser_page).inner_text()
+    press(browser_page, "lp", "ArrowLeft")
+    browser_page.get_by_text("40.0 ms per token").first.wait_for(timeout=20_000)
+    wait_idle(browser_page)
+    assert verdict(browser_page).inner_text() != before
+    assert browser_page.get_by_test_id("stProgress").count() == 0
+    assert browser_page.get_by_text("5,000 requests in").count() == 0
