@@ -45,7 +45,10 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A machine one rents: an instance, or an UltraServer of four of them."""
+    """A machine one rents: an instance, or an UltraServer of four of them.
+
+    `default_profiles` holds one profile for each of "train", "serve" and "kernels".
+    """
 
     name: str
     title: str
@@ -59,9 +62,20 @@ class System:
     supports_lnc: bool
     prices: Mapping[str, Figure]
     default_price_option: str
-    default_profile: str
+    default_profiles: Mapping[str, str]
     extra: bool
     figures: Mapping[str, Figure]
+
+    @property
+    def default_profile(self) -> str:
+        """Profile of kernels and links alone.
+
+        Returns
+        -------
+        str
+            What a single collective or matmul is predicted with.
+        """
+        return self.default_profiles["kernels"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
 from trn2model.errors import DataError, UnknownNameError
+from trn2model.specs.hardware import System
 from trn2model.specs.provenance import Figure, list_toml, read_figure, read_toml
 
 
@@ -53,7 +54,10 @@ class Constants:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Named set of constants with where they come from."""
+    """Named set of constants with where they come from.
+
+    `systems` are those whose measurements the profile was fitted to. `widening` multiplies the ends of every range.
+    """
 
     name: str
     title: str
@@ -62,6 +66,8 @@ class Profile:
     figures: Mapping[str, Figure]
     fitted: tuple[str, ...]
     spreads: Mapping[str, tuple[Figure, Figure]]
+    systems: tuple[str, ...] = ()
+    widening: tuple[float, float] = (1.0, 1.0)
 
     def spread(self, workload: str) -> tuple[float, float]:
         """Low and high factor on a predicted time, from the residuals of what was measured.
@@ -69,7 +75,7 @@ class Profile:
         Parameters
         ----------
         workload : str
-            "train", "prefill" or "decode".
+            "train", "prefill", "decode", "collective" or "gemm".
 
         Returns
         -------
@@ -77,11 +83,11 @@ class Profile:
             Factors; 1 and 1 where the profile is a bound and claims no range.
         """
         low, high = self.spreads[workload]
-        return low.number(), high.number()
+        return low.number() * self.widening[0], high.number() * self.widening[1]
 
 
 #: What a spread is given for.
-WORKLOADS = ("train", "prefill", "decode")
+WORKLOADS = ("train", "prefill", "decode", "collective", "gemm")
 CONSTANT_NAMES = tuple(f.name for f in fields(Constants))
 
 
@@ -136,7 +142,48 @@ def profile(name: str) -> Profile:
         figures=figures,
         fitted=tuple(document.get("fitted", ())),
         spreads=_spreads(name, document),
+        systems=tuple(document.get("fit", {}).get("systems", ())),
     )
+
+
+def chosen_profile(system: System, workload: str, name: str | None = None) -> tuple[Profile, tuple[str, ...]]:
+    """Profile that an estimate uses, its ranges wider where nothing like the system was measured.
+
+    Parameters
+    ----------
+    system : System
+        The machine.
+    workload : str
+        "train" or "serve".
+    name : str, optional
+        A name from `profile_names`; the system's own for the workload if left out.
+
+    Returns
+    -------
+    tuple
+        The profile, and sentences on what it was not fitted to.
+
+    Raises
+    ------
+    UnknownNameError
+        No such profile.
+    """
+    found = profile(name or system.default_profiles[workload])
+    if not found.fitted or system.name in found.systems:
+        return found, ()
+    if system.num_instances > 1:
+        said = f"no UltraServer measurement has been published; {found.name} is extrapolated"
+    else:
+        said = f"{found.name} was fitted to {', '.join(found.systems)}; extrapolated to {system.name}"
+    low, high = _outside()
+    return replace(found, widening=(low, high)), (f"{said}: ranges are wider by {1 / low:.2g} and {high:.2g} times.",)
+
+
+@cache
+def _outside() -> tuple[float, float]:
+    """Factors on the ends of a range where no row was measured on the system."""
+    table = read_toml("fits.toml")["outside"]
+    return read_figure(table["low"], "fits.toml, outside").number(), read_figure(table["high"], "fits.toml").number()
 
 
 def _spreads(name: str, document: Mapping[str, Any]) -> dict[str, tuple[Figure, Figure]]:

@@ -25,7 +25,7 @@ from trn2model.specs.plan import (
     plan_limits,
 )
 from trn2model.specs.plan_rules import WORKLOADS, Workload, check_plan, check_requests
-from trn2model.specs.profile import Profile, profile
+from trn2model.specs.profile import Profile, chosen_profile
 from trn2model.specs.provenance import Figure
 from trn2model.specs.reliability import run_settings
 from trn2model.specs.scenario import Scenario
@@ -130,6 +130,7 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
     requests = _requests(scenario, system, plan)
     if workload == "serve":
         check_requests(requests)
+    chosen, extrapolated = chosen_profile(system, workload, None if scenario.profile == AUTO else scenario.profile)
     option = system.default_price_option if scenario.price_option == AUTO else scenario.price_option
     return Resolved(
         scenario=scenario,
@@ -144,10 +145,10 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
         requests=requests,
         weight_dtype=scenario.precision if scenario.weight_dtype == AUTO else scenario.weight_dtype,
         kv_dtype=scenario.precision if scenario.kv_dtype == AUTO else scenario.kv_dtype,
-        profile=profile(system.default_profile if scenario.profile == AUTO else scenario.profile),
+        profile=chosen,
         price_option=option,
         price=system.prices.get(option),
-        notes=_notes(scenario, workload, system, model, plan, num_ranks),
+        notes=(*extrapolated, *_notes(scenario, workload, system, model, plan, num_ranks)),
     )
 
 

@@ -144,7 +144,7 @@ def load_system(name: str) -> System:
         supports_lnc=document["supports_lnc"],
         prices=_figures(document, "prices", name),
         default_price_option=document["default_price_option"],
-        default_profile=document["default_profile"],
+        default_profiles=document["default_profiles"],
         extra=document["extra"],
         figures=figures,
     )

@@ -1,0 +1,55 @@
+"""Software paths: which profile a machine, a workload and a stack select. A model never selects one."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, Final
+
+from trn2model.errors import DataError
+from trn2model.specs.provenance import read_toml
+from trn2model.validation.measurements import Measurement
+
+_CONDITIONS: Final = ("system", "stack", "version", "kernels")
+
+
+def selected_profile(row: Measurement) -> str:
+    """Profile of a row's software path.
+
+    Parameters
+    ----------
+    row : Measurement
+        A measured row.
+
+    Returns
+    -------
+    str
+        The first path of fits.toml whose conditions hold.
+
+    Raises
+    ------
+    DataError
+        No path holds.
+    """
+    for path in fits()["paths"]:
+        if row.kind in path["kinds"] and all(_holds(path, name, row) for name in _CONDITIONS):
+            return str(path["profile"])
+    message = f"{row.id}: no software path of fits.toml fits the row"
+    raise DataError(message)
+
+
+@cache
+def fits() -> dict[str, Any]:
+    """Contents of fits.toml: software paths, and what is fitted for each profile.
+
+    Returns
+    -------
+    dict
+        The parsed document.
+    """
+    return read_toml("fits.toml")
+
+
+def _holds(path: dict[str, Any], name: str, row: Measurement) -> bool:
+    pattern = path.get(name)
+    return pattern is None or re.search(pattern, row.text(name)) is not None
