@@ -14,6 +14,7 @@ from trn2model.cli.command import Command, Outcome, Parser
 from trn2model.cli.facts import MODELS, SPECS
 from trn2model.cli.plans import LINK, TRAIN
 from trn2model.cli.serving import SERVE
+from trn2model.cli.validation import VALIDATE
 from trn2model.errors import NothingFeasibleError, Trn2ModelError
 from trn2model.estimate.result import to_json
 
@@ -24,7 +25,7 @@ INTERRUPTED: Final = 130
 MAX_LINE: Final = 1500
 
 #: every subcommand, in the order of the help
-COMMANDS: Final[tuple[Command, ...]] = (SPECS, MODELS, TRAIN, SERVE, COLLECTIVE, LINK)
+COMMANDS: Final[tuple[Command, ...]] = (SPECS, MODELS, TRAIN, SERVE, COLLECTIVE, VALIDATE, LINK)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -62,7 +62,7 @@ def _collective(row: Measurement, constants: Constants) -> KernelPrediction | st
     size = row.number("bytes")
     cost = collective_cost(net, row.text("op"), size, group_dims(((1, ranks),), ranks), constants)
     text = f"{row.text('op')} of {size:,.0f} B over {ranks:,} ranks of {count} x {system.name}"
-    predicted = float(cost.time) + _number(row, "launch_time", 0.0)
+    predicted = float(cost.time) + _launch_time(row, constants)
     return KernelPrediction("collective", row.number("measured"), predicted, text)
 
 
@@ -77,7 +77,7 @@ def _matmul(row: Measurement, constants: Constants) -> KernelPrediction | str:
     lnc = 1 if row.number("cores") == 1.0 else 2
     core = logical_core(system, lnc)
     name = row.text("dtype") or "bf16"
-    time = matmul_time(core, name, (rows, contraction, columns), constants) + _number(row, "launch_time", 0.0)
+    time = matmul_time(core, name, (rows, contraction, columns), constants) + _launch_time(row, constants)
     measured = row.number("measured")
     if row.metric == "flop_rate":
         measured = 2.0 * rows * contraction * columns / measured
@@ -124,6 +124,11 @@ def matmul_time(core: LogicalCore, name: str, extents: tuple[float, float, float
         constants,
     )
     return float(table.time[0])
+
+
+def _launch_time(row: Measurement, constants: Constants) -> float:
+    """Launch inside the measurement as its source states it; a bound knows none."""
+    return _number(row, "launch_time", 0.0) if constants.step_time > 0.0 else 0.0
 
 
 def _number(row: Measurement, column: str, blank: float) -> float:
