@@ -19,7 +19,7 @@ from trn2model.specs.scenario import Scenario
 Scaling = Literal["strong", "weak"]
 SCALINGS: Final[tuple[Scaling, ...]] = ("strong", "weak")
 #: Powers of two up to which machines are counted.
-_MOST_CHIPS: Final = 4096
+_MOST_CHIPS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)

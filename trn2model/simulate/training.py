@@ -94,7 +94,7 @@ def memory_timeline(estimate: TrainingEstimate, trace: PipelineTrace | None = No
     stage = int(estimate.stage_times.stages.position[run])
     fixed = {name: float(part[run]) for name, part in memory.parts.items() if name != "activations"}
     held = trace.activation[stage]
-    step_time = max(float(estimate.step_time), trace.total_time)
+    step_time = trace.total_time + sum(float(estimate.time[part]) for part in ("dp_exposed", "optimizer", "fixed"))
     return MemoryTimeline(
         stage=stage,
         fixed=fixed,

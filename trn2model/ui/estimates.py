@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from trn2model.estimate import ServingEstimate, estimate, serving_plan
+from trn2model.estimate.scaling import Scaling, ScalingCurve, scaling_curve
 from trn2model.estimate.training import TrainingEstimate
 from trn2model.specs.scenario import Scenario
 
@@ -113,3 +114,26 @@ def context_sweep(scenario: Scenario, tokens: tuple[int, ...]) -> serving_plan.S
         Shared between visitors and never changed.
     """
     return serving_plan.context_sweep(scenario, np.array(tokens))
+
+
+@lru_cache(maxsize=256)
+def scaling(scenario: Scenario, kind: Scaling, counts: tuple[int, ...], system: str = "") -> ScalingCurve:
+    """Training over a number of machines, from the cache if it was asked before.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+    kind : {"strong", "weak"}
+        Keep the global batch, or let it grow.
+    counts : tuple of int
+        Numbers of machines.
+    system : str
+        Another machine to scale on.
+
+    Returns
+    -------
+    ScalingCurve
+        Shared between visitors and never changed.
+    """
+    return scaling_curve(scenario, kind, counts, system)

@@ -52,6 +52,17 @@ PART_COLOURS: Final = {
     "optimizer": 8,
     "fixed": 9,
 }
+#: part of HBM -> place in the palette
+MEMORY_COLOURS: Final = {
+    "weights": 0,
+    "gradients": 1,
+    "optimizer": 2,
+    "activations": 3,
+    "logits": 4,
+    "buffers": 5,
+    "kv_cache": 8,
+    "reserve": 9,
+}
 _ATTENTION: Final = ("attention",)
 GROUPS: Final = ("weight GEMM", "attention", "element-wise")
 

@@ -15,22 +15,14 @@ from trn2model.ui.charts.chart import Chart, Words, file_stem
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.format import NOTHING, bandwidth, capacity, count, duration, percent, significant, traffic
 from trn2model.ui.present.content import Content, Listing, Metric, Remarks
-from trn2model.ui.present.steps import PART_COLOURS, PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows
+from trn2model.ui.present.scaling import run_listing, scaling_chart
+from trn2model.ui.present.schedule import memory_chart, schedule_chart
+from trn2model.ui.present.steps import MEMORY_COLOURS, PART_COLOURS, PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows
 from trn2model.ui.present.verdict import training_verdict
 from trn2model.ui.present.words import AXIS_NAMES, configuration, model_title, rank_name, subtitle
 from trn2model.ui.tables import Table, table
 from trn2model.units import from_si
 
-_MEMORY_COLOURS: Final = {
-    "weights": 0,
-    "gradients": 1,
-    "optimizer": 2,
-    "activations": 3,
-    "logits": 4,
-    "buffers": 5,
-    "kv_cache": 8,
-    "reserve": 9,
-}
 _SHOWN_OPERATORS: Final = 14
 _MS_BELOW: Final = 2.0
 
@@ -57,11 +49,18 @@ def content(estimate: TrainingEstimate, mode: Mode) -> Content:
         metrics=metrics(estimate),
         rows=(
             (step_time_rows(estimate, mode), memory_bar(estimate, mode)),
-            (_communication(estimate),),
+            (schedule_chart(estimate, mode),),
+            (memory_chart(estimate, mode), *_scaling(estimate, mode)),
+            (_communication(estimate), run_listing(estimate)),
             (hbm_bars(estimate, mode), *((communication_bars(estimate, mode),) if estimate.communication else ())),
             (Remarks("Assumptions behind these numbers", tuple(estimate.assumptions)),),
         ),
     )
+
+
+def _scaling(estimate: TrainingEstimate, mode: Mode) -> tuple[Chart, ...]:
+    chart = scaling_chart(estimate, mode)
+    return (chart,) if chart else ()
 
 
 def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
@@ -174,7 +173,7 @@ def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Char
     memory, rank = estimate.memory, rank_name(estimate.resolved)
     sizes = {name: float(size) for name, size in memory.parts.items()}
     segments = [
-        Part(name.replace("_", " "), from_si(size, "GiB"), capacity(size), _MEMORY_COLOURS.get(name, 9))
+        Part(name.replace("_", " "), from_si(size, "GiB"), capacity(size), MEMORY_COLOURS.get(name, 9))
         for name, size in sizes.items()
     ]
     limit = Limit(from_si(memory.capacity_bytes, "GiB"), f"capacity {capacity(memory.capacity_bytes)} per {rank}")
