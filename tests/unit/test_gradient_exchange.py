@@ -40,6 +40,44 @@ def test_fsdp_exchanges_in_every_microbatch() -> None:
     assert uses["reduce_scatter"][0] == 32
 
 
+def test_sharding_inside_an_instance_reduces_shards_across() -> None:
+    """Hierarchical: scatter and gather inside, then an all-reduce of a shard between the instances."""
+    plan = {"model": "llama-3.1-8b", "system": "trn2.48xlarge", "count": 4, "tp": 8, "zero": 2}
+    whole, inside = (estimate(Scenario(**plan, zero_group=group)) for group in ("all", "domain"))  # type: ignore[arg-type]
+    uses = {(use.op, use.scope): use for use in inside.communication if use.axis == "dp"}
+    assert set(uses) == {("reduce_scatter", "inside"), ("all_gather", "inside"), ("all_reduce", "across")}
+    replicas = 64 / 8  # ranks of an instance over tp
+    scattered = uses["reduce_scatter", "inside"].bytes
+    assert uses["all_reduce", "across"].bytes == pytest.approx(scattered / replicas, rel=1e-12)
+    for part in ("gradients", "optimizer"):
+        assert inside.memory.parts[part] == pytest.approx(4 * whole.memory.parts[part], rel=1e-12)
+    assert inside.link_load.by_axis["dp"].sum() > 0
+
+
+def test_an_instance_is_part_of_an_ultraserver() -> None:
+    """On an UltraServer a domain holds all four instances, which are then joined by z links alone."""
+    plan = {"model": "llama-3.1-8b", "tp": 8, "zero": 3}
+    whole, domain, instance = (
+        estimate(Scenario(**plan, zero_group=group))  # type: ignore[arg-type]
+        for group in ("all", "domain", "instance")
+    )
+    assert domain.memory.parts["weights"] == whole.memory.parts["weights"]
+    assert instance.memory.parts["weights"] == pytest.approx(4 * whole.memory.parts["weights"], rel=1e-12)
+    fabric, loads = instance.network.fabric, instance.link_load.by_axis["dp"]
+    assert loads[fabric.link_axis == 2].sum() < 0.1 * whole.link_load.by_axis["dp"][fabric.link_axis == 2].sum()
+
+
+def test_gathers_hide_only_with_a_prefetch() -> None:
+    plan = {"model": "llama-3.1-8b", "tp": 8, "zero": 3, "profile": "ideal"}
+    none, one, four = (estimate(Scenario(**plan, fsdp_prefetch=depth)) for depth in (0, 1, 4))  # type: ignore[arg-type]
+    gathers = [next(u for u in r.communication if u.op == "all_gather" and u.axis == "dp") for r in (none, one, four)]
+    assert gathers[0].exposed_time == pytest.approx(gathers[0].link_time)
+    assert gathers[1].exposed_time < 0.5 * gathers[1].link_time
+    assert gathers[2].exposed_time == gathers[1].exposed_time
+    held = [result.memory.parts["buffers"] for result in (none, one, four)]
+    assert held[2] - held[1] == pytest.approx(3 * (held[1] - held[0]), rel=1e-9)
+
+
 def test_windows_are_shared() -> None:
     """With nothing to hide behind all is exposed; with ample windows only the share that cannot overlap is."""
     resolved = resolve(Scenario(model="mixtral-8x7b", tp=8, ep=4))

@@ -35,4 +35,8 @@ def test_tables_of_a_batch_equal_the_single_tables() -> None:
         rows = {tuple(row) for row in batch.counts[..., column]}
         assert rows == {tuple(row) for row in single.counts}
         assert single.counts[:, -2].sum() == single.counts[:, -1].sum() == 1.0
+        runs = single.length.astype(int)
+        assert runs.sum() == pp
+        assert np.repeat(single.counts, runs, axis=0).sum(axis=0).tolist() == [3.0, 58.0, 1.0, 1.0]
+        assert (batch.length[:, column] > 0).sum() == len(runs)
     assert batch.totals[:, 0].tolist() == [3.0, 58.0, 1.0, 1.0]

@@ -146,14 +146,18 @@ def _schedule_time(resolved: Resolved, times: StageTimes) -> Numeric:
 
 
 def _transfers(resolved: Resolved, slowest: Numeric, slack: Numeric, transfer: Transfer) -> tuple[Numeric, Numeric]:
-    """Exposed transfers of the step: in every round, and while the pipeline fills and drains."""
+    """Exposed transfers of the step: in every round, and while the pipeline fills and drains.
+
+    Without overlap a stage waits for each of its transfers.
+    """
     plan, schedule = resolved.plan, resolved.scenario.pipeline_schedule
     waits = np.where(plan.interleave > 1.0, 0.0, 1.0) if schedule == "1f1b" else np.zeros(plan.shape)
     chains = 2.0 if schedule == "zb-h1" else 1.0
     steady, fill = pipeline.exposed_transfers(
         transfer.cost.time, slack, plan.pp, plan.interleave, plan.num_microbatches, waits, chains
     )
-    beyond = plan.num_microbatches * np.maximum(transfer.time - slowest, 0.0)
+    hidden = slowest if resolved.scenario.overlap else 0.0
+    beyond = plan.num_microbatches * np.maximum(transfer.time - hidden, 0.0)
     return np.maximum(steady, beyond), fill
 
 

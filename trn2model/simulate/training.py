@@ -98,7 +98,7 @@ def memory_timeline(estimate: TrainingEstimate, trace: PipelineTrace | None = No
     return MemoryTimeline(
         stage=stage,
         fixed=fixed,
-        time=np.concatenate([[0.0], held.time, [step_time]]),
+        time=np.maximum.accumulate(np.concatenate([[0.0], held.time, [step_time]])),
         activations=np.concatenate([[0.0], held.value, [0.0]]),
         peak_bytes=sum(fixed.values()) + float(trace.peak_activation[stage]),
         peak_time=float(trace.peak_activation_time[stage]),
