@@ -77,10 +77,9 @@ class Network:
             Strides and sizes, innermost first.
         """
         whole = self.placement.group_dims(axes)
-        border = self.zero_border
-        if scope == WHOLE:
+        if scope == WHOLE or (scope == INSIDE and self.resolved.scenario.zero_group == "all"):
             return whole
-        inside, across = split_groups(whole, border)
+        inside, across = split_groups(whole, self.zero_border)
         return inside if scope == INSIDE else across
 
     @property
