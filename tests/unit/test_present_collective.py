@@ -61,9 +61,9 @@ def test_the_explorer_prints_what_the_command_line_prints() -> None:
 def test_bands_are_drawn_for_the_published_group_only() -> None:
     def labels(view: Exploration) -> list[str]:
         notes = charts(collective_curves.content(plan(), "light", view))[0].figure["layout"]["annotations"]
-        return [note["text"] for note in notes if "published" in note["text"]]
+        return [note["text"] for note in notes if not note["text"].endswith("iB")]
 
-    assert labels(Exploration("ranks", 64)) == ["mesh (published)", "RDH (published)", "KangaRing (published)"]
+    assert labels(Exploration("ranks", 64)) == ["published: mesh", "RDH", "KangaRing"]
     assert labels(Exploration("ranks", 32)) == labels(Exploration("ranks", 64, "permute")) == []
 
 
@@ -194,3 +194,17 @@ def test_every_chart_has_words_and_a_twin() -> None:
             assert "Llama 3.1 70B" in chart.words.subtitle
             assert len(chart.words.alt) > 40
             assert chart.table.rows
+
+
+def test_measurements_outside_the_axis_are_listed_but_not_drawn() -> None:
+    view = Exploration("ranks", 8)
+    one = plan(system="trn2.48xlarge", lnc=1, tp=8)
+    content = collective_curves.content(one, "light", view)
+    chart = charts(content)[0]
+    marks = [trace for trace in chart.figure["data"] if trace["name"].startswith("measured")]
+    assert {trace["name"] for trace in marks} == {"measured, launch inside", "measured, eager dispatch inside"}
+    assert min(min(trace["x"]) for trace in marks) >= 1024.0
+    assert len({trace["marker"]["symbol"] for trace in marks}) == len(marks)
+    listed = content.tables()["Measured"]
+    assert "512 B" in listed.column("size")
+    assert chart.table.column("message [B]")[0] == 1024.0

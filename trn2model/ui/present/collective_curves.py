@@ -72,9 +72,10 @@ def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Conten
         return Content(TITLE, "", Verdict("A group of one has nothing to send. Choose more ranks.", "plain"), (), ())
     points = measured_points(chosen, view.op)
     sent = _sent_sizes(estimate, chosen, view.op)
-    more = {*sent, view.size, *(point.size for point in points)}
+    shown = tuple(point for point in points if SIZES[0] <= point.size <= SIZES[-1])
+    more = {*sent, view.size, *(point.size for point in shown)}
     found = curves(chosen, view.op, tuple(sorted(more)))
-    plot = [curve_chart(chosen, view, found, points, sent, quantity, mode) for quantity in ("time", "busbw")]
+    plot = [curve_chart(chosen, view, found, shown, sent, quantity, mode) for quantity in ("time", "busbw")]
     rows: list[Row] = [tuple(plot)]
     if points:
         rows.append((measured_listing(chosen, view.op, points),))
@@ -223,8 +224,10 @@ def _bands(chosen: Target, op: str) -> tuple[Band, ...]:
         return ()
     if catalog.system(chosen.fabric.system).chip.name != CHIP:
         return ()
+    names = [ALGORITHM_NAMES[one.algorithm] for one in sweet_ranges(chosen.members)]
+    labels = [f"published: {name}" if name == names[0] else name for name in names]
     ranges = sweet_ranges(chosen.members)
-    return tuple(Band(one.low, one.high, f"{ALGORITHM_NAMES[one.algorithm]} (published)") for one in ranges)
+    return tuple(Band(one.low, one.high, label) for one, label in zip(ranges, labels, strict=True))
 
 
 def _metrics(chosen: Target, view: Exploration) -> tuple[Metric, ...]:

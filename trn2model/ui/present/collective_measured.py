@@ -19,13 +19,13 @@ _LAYERS: Final = {"device": "on the device", "kernel": "with the launch of a gra
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measured call: size, time and bus bandwidth as published, and whether a launch is inside."""
+    """One measured call: size, time and bus bandwidth as published; `inside` is the layer whose time it holds."""
 
     row: Measurement
     size: float
     time: float
     busbw: float
-    launch_inside: bool
+    inside: str
 
 
 @lru_cache(maxsize=256)
@@ -49,7 +49,7 @@ def measured_points(chosen: Target, op: str) -> tuple[Measured, ...]:
 
 
 def measured_marks(points: tuple[Measured, ...], quantity: str) -> tuple[Marks, ...]:
-    """Points of a chart: those taken on the device, and those with a launch inside.
+    """Points of a chart: those of the device alone, with a launch inside, and with eager dispatch inside.
 
     Parameters
     ----------
@@ -64,8 +64,9 @@ def measured_marks(points: tuple[Measured, ...], quantity: str) -> tuple[Marks, 
         Hollow marks.
     """
     kinds = (
-        ("measured, device time", "diamond", False),
-        ("measured, launch inside", "triangle-down" if quantity == "time" else "triangle-up", True),
+        ("device", "measured, device time", "diamond"),
+        ("kernel", "measured, launch inside", "triangle-down" if quantity == "time" else "triangle-up"),
+        ("framework", "measured, eager dispatch inside", "circle"),
     )
     return tuple(
         Marks(
@@ -73,12 +74,12 @@ def measured_marks(points: tuple[Measured, ...], quantity: str) -> tuple[Marks, 
             tuple(
                 Mark(point.size, point.time if quantity == "time" else point.busbw, _note(point))
                 for point in points
-                if point.launch_inside == inside and (quantity == "time" or point.busbw > 0)
+                if point.inside == kind and (quantity == "time" or point.busbw > 0)
             ),
             symbol,
             True,
         )
-        for name, symbol, inside in kinds
+        for kind, name, symbol in kinds
     )
 
 
@@ -148,7 +149,8 @@ def _same_hardware(row: Measurement, chosen: Target) -> bool:
 
 def _point(row: Measurement) -> Measured:
     busbw = row.values["busbw"]
-    inside = row.use == "bound" or row.text("layer") != "device"
+    layer = row.text("layer")
+    inside = "kernel" if layer == "device" and row.use == "bound" else layer  # a launch floor dominates
     return Measured(
         row, row.number("bytes"), row.number("measured"), busbw if isinstance(busbw, float) else 0.0, inside
     )
