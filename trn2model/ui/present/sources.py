@@ -85,7 +85,7 @@ def content(estimate: TrainingEstimate | None, mode: Mode, scope: str, status: s
                 ),
             ),
             *remarks,
-            (Listing("Sources", "", _source_table()),),
+            (Listing("Documents and pages cited", "", _source_table()),),
             (Listing("Terms", "", table(("term", "meaning"), TERMS)),),
             (Listing("Parameters of a scenario", "The key is what stands in a link.", _parameters()),),
             *((Folded(f"Formulas: {name}", equations),) for name, equations in formulas().items()),
