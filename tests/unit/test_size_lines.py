@@ -72,3 +72,9 @@ def test_sizes_are_named_with_three_digits() -> None:
     assert [size_name(size) for size in (1024.0, 1.5 * 2**20, 2.0**34, 331.4 * 1024)] == [
         "1 KiB", "1.5 MiB", "16 GiB", "331 KiB",
     ]  # fmt: skip
+
+
+def test_names_of_crossovers_close_to_each_other_stand_on_both_sides() -> None:
+    found = plot(crossings=(Crossing(1e6, "a"), Crossing(1.2e6, "b"), Crossing(1e8, "c")))
+    notes = size_lines(WORDS, found, ("time", "s"), "top", EMPTY, "light").figure["layout"]["annotations"]
+    assert [note["xanchor"] for note in notes] == ["right", "left", "right"]

@@ -15,6 +15,8 @@ from trn2model.ui.tables import Table
 _HEIGHT: Final = 400
 _SIZE_STEP: Final = 6  # powers of two between ticks of the size
 _ROOM: Final = 1.6  # factor of room above and below the lines
+#: Ratio of sizes below which two names on the same side of their lines would touch.
+_NEAR: Final = 3.0
 _BAND_OPACITY: Final = (0.05, 0.11)
 
 
@@ -307,11 +309,20 @@ def _crossing_names(plot: SizePlot, edge: Literal["top", "bottom"], colours: Pal
             "y": 1 if edge == "top" else 0,
             "yref": "paper",
             "yanchor": edge,
-            "xanchor": "right",
+            "xanchor": side,
             "textangle": -90,
             "text": crossing.label,
             "showarrow": False,
             "font": {"size": 11, "color": colours.text},
         }
-        for crossing in plot.crossings
+        for crossing, side in zip(plot.crossings, _sides(plot.crossings), strict=True)
     ]
+
+
+def _sides(crossings: Sequence[Crossing]) -> list[str]:
+    """Anchor of each name: left of its line, or right of it where the line before is too near."""
+    sides: list[str] = []
+    for number, crossing in enumerate(crossings):
+        near = number > 0 and crossing.x < _NEAR * crossings[number - 1].x
+        sides.append("left" if near and sides[-1] == "right" else "right")
+    return sides
