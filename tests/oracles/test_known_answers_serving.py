@@ -13,7 +13,7 @@ from trn2model.units import GIB
 
 
 def serve(**values: Any) -> ServingEstimate:
-    return estimate(Scenario(**{"system": "trn2.48xlarge", "concurrency": 1, **values}), "serve")
+    return estimate(Scenario(**{"system": "trn2.48xlarge", "concurrency": 1, "profile": "ideal", **values}), "serve")
 
 
 def column(result: ServingEstimate, operator: str, quantity: str) -> float:

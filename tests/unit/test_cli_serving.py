@@ -37,7 +37,7 @@ def test_the_document_of_the_contract(serve: Any) -> None:
 
 
 def test_limits_make_violations_and_an_operating_point(serve: Any) -> None:
-    document = serve("--concurrency", "64", "--max-tpot", "0.02", "--max-ttft", "0.5")
+    document = serve("--profile", "achievable", "--concurrency", "64", "--max-tpot", "0.02", "--max-ttft", "0.5")
     assert document["feasible"] is False
     assert [v["resource"] for v in document["violations"]] == ["time per output token"]
     point = document["operating_point"]

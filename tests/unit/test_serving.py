@@ -38,7 +38,7 @@ PLANS: list[dict[str, Any]] = [
 
 
 def serve(**values: Any) -> ServingEstimate:
-    return estimate(Scenario(**values), "serve")
+    return estimate(Scenario(**{"profile": "achievable", **values}), "serve")
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)

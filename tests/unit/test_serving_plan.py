@@ -15,20 +15,22 @@ from trn2model.estimate.serving_plan import (
 )
 from trn2model.specs.scenario import Scenario
 
+SCENARIO = Scenario(profile="achievable")
+
 
 def test_a_sweep_is_one_batch_of_single_estimates() -> None:
-    scenario = Scenario(compiled_batch=512)
+    scenario = Scenario(profile="achievable", compiled_batch=512)
     sweep = concurrency_sweep(scenario, np.array([1, 7, 100]))
     for row, running in enumerate(sweep.values.tolist()):
-        single = estimate(Scenario(concurrency=running), "serve")
+        single = estimate(Scenario(profile="achievable", concurrency=running), "serve")
         assert sweep.estimate.tpot[row] == pytest.approx(single.tpot, rel=1e-12)
         assert sweep.estimate.output_tokens_per_s[row] == pytest.approx(single.output_tokens_per_s, rel=1e-12)
 
 
 def test_the_sweep_reaches_what_fits_and_just_beyond() -> None:
-    sweep = concurrency_sweep(Scenario())
+    sweep = concurrency_sweep(SCENARIO)
     fits = np.asarray(sweep.estimate.feasible)
-    assert sweep.values[fits].max() == largest_concurrency(Scenario()) == 195
+    assert sweep.values[fits].max() == largest_concurrency(SCENARIO) == 195
     assert not fits[-1]
 
 
@@ -41,19 +43,19 @@ def test_longer_prompts_take_longer_and_leave_room_for_fewer() -> None:
 
 @pytest.mark.parametrize("limit", [0.0125, 0.02, 0.05])
 def test_the_latency_limit_holds_and_the_next_request_breaks_it(limit: float) -> None:
-    point = operating_point(Scenario(), max_tpot=limit)
+    point = operating_point(SCENARIO, max_tpot=limit)
     assert point.limited_by == "tpot"
     assert "memory would hold" in point.message
     assert point.tpot <= point.tpot_with_stalls <= limit
-    beyond = estimate(Scenario(concurrency=point.concurrency + 1), "serve")
+    beyond = estimate(Scenario(profile="achievable", concurrency=point.concurrency + 1), "serve")
     assert beyond.tpot_with_stalls > limit
     assert point.output_tokens_per_s == pytest.approx(
-        estimate(Scenario(concurrency=point.concurrency), "serve").output_tokens_per_s, rel=1e-9
+        estimate(Scenario(profile="achievable", concurrency=point.concurrency), "serve").output_tokens_per_s, rel=1e-9
     )
 
 
 def test_memory_and_latency_are_told_apart() -> None:
-    roomy, tight = operating_point(Scenario()), operating_point(Scenario(), max_tpot=10.0)
+    roomy, tight = operating_point(SCENARIO), operating_point(SCENARIO, max_tpot=10.0)
     assert roomy.limited_by == tight.limited_by == "memory"
     assert roomy.concurrency == roomy.max_concurrency == 195
     assert "HBM holds no more" in tight.message
@@ -63,7 +65,7 @@ def test_memory_and_latency_are_told_apart() -> None:
 
 
 def test_limits_that_one_request_breaks_are_named() -> None:
-    slow, late = operating_point(Scenario(), max_tpot=0.001), operating_point(Scenario(), max_ttft=0.01)
+    slow, late = operating_point(SCENARIO, max_tpot=0.001), operating_point(SCENARIO, max_ttft=0.01)
     assert (slow.concurrency, slow.limited_by) == (0, "tpot")
     assert (late.concurrency, late.limited_by) == (0, "ttft")
     assert "even one request" in slow.message
@@ -71,7 +73,7 @@ def test_limits_that_one_request_breaks_are_named() -> None:
 
 
 def test_broken_limits_are_violations_with_a_remedy() -> None:
-    result = estimate(Scenario(), "serve")
+    result = estimate(SCENARIO, "serve")
     assert latency_violations(result, None, None) == ()
     assert latency_violations(result, 1.0, 1.0) == ()
     both = latency_violations(result, 0.01, 0.01)

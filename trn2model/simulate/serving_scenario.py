@@ -65,9 +65,16 @@ def simulate_scenario(
     ------
     InvalidInputError
         The scenario means nothing, or a number is outside its range.
+
+    Notes
+    -----
+    The host's time per request passes before a replica takes it, and keeps no replica busy.
     """
     requests = trace or scenario_requests(scenario, rate, num_requests, seed=seed, variation=variation)
-    return simulate_serving(serving_setup(scenario, requests), requests, progress)
+    host = resolve(scenario, "serve").profile.constants.request_time
+    queued = replace(requests, arrival=requests.arrival + host)
+    served = simulate_serving(serving_setup(scenario, requests), queued, progress)
+    return replace(served, arrival=requests.arrival)
 
 
 def scenario_requests(
@@ -170,7 +177,7 @@ def _steps(prompts: ServingEstimate, static: bool) -> tuple[Floats, Floats]:
     """Computed tokens and times of the prefill table, rising."""
     requests = prompts.resolved.requests
     tokens = requests.context_bucket if static else requests.prefill_tokens
-    times = np.ravel(prompts.ttft) - np.ravel(prompts.kv_transfer_time)
+    times = np.ravel(prompts.prefill.time)
     distinct, first = np.unique(tokens, return_index=True)
     return distinct, times[first]
 
