@@ -249,7 +249,8 @@ def exposed_times(
 
     .. math:: t_{exposed} = t_{link} - \min(f\,t_{link}, t_{free})
 
-    A ring of context-parallel ranks hides behind the attention of the pieces it has already, (cp-1)/cp of all.
+    A ring of context-parallel ranks hides behind the attention of the pieces it has already, (cp-1)/cp of all; where
+    engines overlap across operators, behind the other work of the layer too.
 
     Parameters
     ----------
@@ -274,7 +275,8 @@ def exposed_times(
         link[call.axis][1] += call.cost.time * call.backward
     cp_limit, cp_fraction = free, on * constants.tp_overlap_fraction
     if scenario.context_parallel_method == "ring":
-        cp_limit, cp_fraction = compute.attention * (resolved.plan.cp - 1.0) / resolved.plan.cp, on
+        pieces = compute.attention * (resolved.plan.cp - 1.0) / resolved.plan.cp
+        cp_limit, cp_fraction = pieces + constants.engine_overlap_fraction * np.maximum(free - pieces, 0.0), on
     exposed: dict[str, NDArray[np.float64]] = {}
     for axis, fraction, limit in (
         ("tp", on * constants.tp_overlap_fraction, free),

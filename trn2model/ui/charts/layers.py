@@ -70,46 +70,41 @@ def layers(
         Ready to draw.
     """
     colours = palette(mode)
-    top = _HEADROOM * max(limit.value, peak.value)
-    over = peak.value > limit.value
-    line_colour = colours.alert if over else colours.text
+    alarm = colours.alert if peak.value > limit.value else colours.text
     late = peak.time > 0.5 * times[-1]
     layout: dict[str, Any] = {
         "xaxis": {"range": [0, times[-1]], "title": {"text": axes[0]}},
-        "yaxis": {"range": [0, top], "title": {"text": axes[1]}},
+        "yaxis": {"range": [0, _HEADROOM * max(limit.value, peak.value)], "title": {"text": axes[1]}},
         "legend": {"y": -0.24, "traceorder": "normal"},
         "hovermode": "x",
         "margin": {"t": 8},
-        "shapes": [
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": limit.value,
-                "y1": limit.value,
-                "line": {"color": line_colour, "width": 2, "dash": "dash"},
-            }
-        ],
+        "shapes": [_line(limit.value, alarm)],
         "annotations": [
-            _note(limit.label, 1, "paper", limit.value, "right", line_colour),
+            _note(limit.label, 1, "paper", limit.value, "right", alarm),
             _note(peak.label, peak.time, "x", peak.value, "right" if late else "left", colours.text),
         ],
     }
     traces = [_area(layer, times, colours) for layer in stack if max(layer.values) > 0]
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "peak",
-            "x": [peak.time],
-            "y": [peak.value],
-            "marker": {"size": 11, "symbol": "diamond", "color": line_colour},
-            "hovertemplate": f"{peak.label}<extra></extra>",
-            "showlegend": False,
-        }
-    )
+    traces.append(_diamond(peak, alarm))
     return compose(words, traces, layout, table, mode, _HEIGHT)
+
+
+def _line(height: float, colour: str) -> dict[str, Any]:
+    ends = {"xref": "paper", "x0": 0, "x1": 1, "y0": height, "y1": height}
+    return {"type": "line", **ends, "line": {"color": colour, "width": 2, "dash": "dash"}}
+
+
+def _diamond(peak: Peak, colour: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "peak",
+        "x": [peak.time],
+        "y": [peak.value],
+        "marker": {"size": 11, "symbol": "diamond", "color": colour},
+        "hovertemplate": f"{peak.label}<extra></extra>",
+        "showlegend": False,
+    }
 
 
 def _area(layer: Layer, times: Sequence[float], colours: Palette) -> dict[str, Any]:
