@@ -13,7 +13,12 @@ from trn2model.ui.present.words import linkable, plain
 from trn2model.ui.url_codec import Notice, decode, encode
 
 #: Keys of what a page shows, beside those of the scenario.
-VIEW_KEYS: Final = ("ax", "gr", "dom", "by", "lt", "lp", "xg", "xn", "xo", "xa", "xb", "xp", "xs")
+VIEW_KEYS: Final = (
+    *("ax", "gr", "dom", "by"),
+    *("lt", "lp"),
+    *("xg", "xn", "xo", "xa", "xb", "xp", "xs"),
+    *("vk", "vs", "vt", "vg", "vb"),
+)
 _SWEPT: Final = "_link_swept"
 _NOTICES: Final = "_link_notices"
 

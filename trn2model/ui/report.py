@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.template import FONT, palette
 from trn2model.ui.format import significant
-from trn2model.ui.present.content import Block, Content, Equation, Folded, Listing, Remarks, Row
+from trn2model.ui.present.content import Block, Content, Equation, Facts, Folded, Listing, Remarks, Row
 from trn2model.ui.tables import Cell, Table
 
 _COLOURS: Final = palette("light")
@@ -75,7 +75,7 @@ def _plotly() -> str:
 
 def _metrics(content: Content) -> str:
     items = "".join(
-        f"<div><dt>{escape(metric.label)}</dt><dd>{escape(metric.value)}</dd></div>" for metric in content.metrics
+        f"<div><dt>{escape(metric.label)}</dt><dd>{escape(metric.text)}</dd></div>" for metric in content.metrics
     )
     return f"<dl>{items}</dl>" if items else ""
 
@@ -92,9 +92,16 @@ def _block(block: Block, name: str) -> str:
     if isinstance(block, Remarks):
         lines = "".join(f"<li>{escape(line)}</li>" for line in block.lines)
         return f"<h2>{escape(block.title)}</h2><ul>{lines}</ul>"
+    if isinstance(block, Facts):
+        return _facts(block)
     if isinstance(block, Folded):
         return f"<h2>{escape(block.title)}</h2>{''.join(_equation(equation) for equation in block.equations)}"
     return ""
+
+
+def _facts(block: Facts) -> str:
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in block.items)
+    return f'<h2>{escape(block.title)}</h2><p class="muted">{escape(block.note)}</p><table>{rows}</table>'
 
 
 def _chart(chart: Chart, name: str) -> str:

@@ -25,6 +25,7 @@ PAGES: Final = (
     ("pages/topology.py", "Topology"),
     ("pages/training.py", "Training"),
     ("pages/inference.py", "Inference"),
+    ("pages/validation.py", "Validation"),
     ("pages/sources.py", "Sources"),
 )
 _SIDEBAR_WIDTH: Final = 330
@@ -36,6 +37,8 @@ _STYLE: Final = """<style>
 [data-testid="stMainBlockContainer"] {padding: 4.5rem 2rem 3rem}
 [data-testid="stMetricValue"] {font-size: 1.35rem}
 .presets, .presets a {color: var(--text-color, inherit); font-size: 0.95rem}
+dl.facts {display: grid; grid-template-columns: max-content 1fr; gap: 0.3rem 0.9rem; margin: 0; font-size: 0.95rem}
+dl.facts :is(dt, dd) {margin: 0; padding: 0; overflow-wrap: anywhere} dl.facts dt {opacity: 0.75}
 @media (max-width: 640px) {
   [data-testid="stMainBlockContainer"] {padding: 4.5rem 1rem 2rem}
   [class*="st-key-wide-"] {overflow-x: auto}
@@ -87,13 +90,13 @@ def run() -> None:
     page.run()
 
 
-def enter(workload: Literal["train", "serve"] = "train") -> Scene:
+def enter(workload: Literal["train", "serve"] | None = "train") -> Scene:
     """First call of every page: its scenario and estimate, once the frame stands.
 
     Parameters
     ----------
-    workload : str
-        "train" or "serve": which estimate the page is about.
+    workload : str or None
+        "train" or "serve": which estimate the page is about; None for a page that asks for none.
 
     Returns
     -------
@@ -110,6 +113,8 @@ def enter(workload: Literal["train", "serve"] = "train") -> Scene:
         st.rerun()
     scenario: Scenario = st.session_state[_SCENARIO]
     mode: Mode = "dark" if st.context.theme.type == "dark" else "light"
+    if workload is None:
+        return Scene(scenario, None, None, mode)
     if problem := st.session_state[_PROBLEM]:
         return Scene(scenario, None, problem, mode)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from html import escape
 from typing import Any, Final, Literal
 
@@ -15,7 +16,7 @@ from trn2model.specs.model import ModelSpec
 from trn2model.ui import link, report
 from trn2model.ui.charts.chart import Chart, file_stem
 from trn2model.ui.charts.template import Mode
-from trn2model.ui.present.content import Block, Content, Folded, Links, Listing, Metric, Remarks, Verdict
+from trn2model.ui.present.content import Block, Content, Facts, Folded, Links, Listing, Metric, Remarks, Verdict
 from trn2model.ui.present.overview import preset_links
 from trn2model.ui.present.words import model_title
 from trn2model.ui.shell import Scene
@@ -29,6 +30,7 @@ _WIDTHS: Final[dict[str, Literal["small", "medium", "large"]]] = {
     "figure": "medium",
     "source": "medium",
     "note": "large",
+    "reason": "large",
     "alternatives": "large",
 }
 
@@ -157,7 +159,17 @@ def _show_metrics(metrics: tuple[Metric, ...]) -> None:
         return
     with st.container(horizontal=True, gap="small"):
         for metric in metrics:
-            st.metric(metric.label, metric.value, help=metric.help, border=True, width="stretch")
+            st.metric(
+                metric.label,
+                metric.value,
+                metric.range or None,
+                delta_color="off",
+                delta_arrow="off",
+                help=metric.help,
+                border=True,
+                width="stretch",
+                height="stretch",
+            )
 
 
 def show_block(block: Block, place: str) -> None:
@@ -176,7 +188,9 @@ def show_block(block: Block, place: str) -> None:
         st.markdown(f"##### {block.title}")
         if block.note:
             st.caption(block.note)
-        _show_table(block.table)
+        _show_table(block.table, block.picks, file_stem(place, block.title))
+    elif isinstance(block, Facts):
+        _show_facts(block)
     elif isinstance(block, Remarks):
         with st.expander(f"{block.title} ({len(block.lines)})"):
             st.markdown("\n".join(f"- {line}" for line in block.lines))
@@ -193,9 +207,19 @@ def show_block(block: Block, place: str) -> None:
 
 def _show_links(links: Links) -> None:
     anchors = " · ".join(
-        f'<a href="?{escape(query)}" target="_self">{escape(title)}</a>' for title, query in links.items
+        f'<a href="{escape(links.page)}?{escape(query)}" target="_self">{escape(title)}</a>'
+        for title, query in links.items
     )
     st.html(f'<p class="presets">{escape(links.title)}: {anchors}</p>')
+
+
+def _show_facts(facts: Facts) -> None:
+    st.markdown(f"##### {facts.title}")
+    st.caption(facts.note)
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts.items)
+    st.html(f'<dl class="facts">{rows}</dl>')
+    if facts.links:
+        _show_links(facts.links)
 
 
 def _show_chart(chart: Chart, place: str) -> None:
@@ -207,7 +231,10 @@ def _show_chart(chart: Chart, place: str) -> None:
         "toImageButtonOptions": {"format": "png", "scale": 3, "filename": chart.words.file_name},
     }
     with st.container(key=f"{'wide' if chart.wide else 'chart'}-{key}"):
-        st.plotly_chart(chart.figure, theme=None, key=key, config=config, alt=chart.words.alt)
+        choosing: dict[str, Any] = {}
+        if chart.picks:
+            choosing = {"on_select": partial(_pick_point, key, chart.picks), "selection_mode": "points"}
+        st.plotly_chart(chart.figure, theme=None, key=key, config=config, alt=chart.words.alt, **choosing)
     twin = st.expander("Table", key=f"{key}-table", type="compact", on_change="rerun")
     if twin.open:
         with twin:
@@ -223,12 +250,27 @@ def _show_chart(chart: Chart, place: str) -> None:
             )
 
 
-def _show_table(table: Table) -> None:
+def _pick_point(key: str, target: str) -> None:
+    """Keep what a clicked point carries; a click on nothing keeps the last one."""
+    points = st.session_state[key].selection.points
+    if points and points[0].get("customdata"):
+        st.session_state[target] = points[0]["customdata"][0]
+
+
+def _pick_row(key: str, target: str, names: tuple[Any, ...]) -> None:
+    rows = st.session_state[key].selection.rows
+    if rows and rows[0] < len(names):
+        st.session_state[target] = names[rows[0]]
+
+
+def _show_table(table: Table, picks: str = "", key: str | None = None) -> None:
     frame = pd.DataFrame(list(table.rows), columns=list(table.columns))
     columns = {name: st.column_config.Column(width=width) for name, width in _WIDTHS.items() if name in table.columns}
     if "locator" in table.columns:
         columns["locator"] = st.column_config.LinkColumn(width="medium")
-    if len(table.rows) < _LONG_TABLE:
-        st.dataframe(frame, hide_index=True, column_config=columns, height="content")
-    else:
-        st.dataframe(frame, hide_index=True, column_config=columns, height=_TABLE_HEIGHT)
+    choosing: dict[str, Any] = {}
+    if picks and key:
+        names = table.column(table.columns[0])
+        choosing = {"key": key, "on_select": partial(_pick_row, key, picks, names), "selection_mode": "single-row"}
+    height: Any = "content" if len(table.rows) < _LONG_TABLE else _TABLE_HEIGHT
+    st.dataframe(frame, hide_index=True, column_config=columns, height=height, **choosing)

@@ -27,12 +27,17 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A figure ready to draw, with its twin table; a wide one scrolls sideways on a phone instead of shrinking."""
+    """A figure ready to draw, with its twin table; a wide one scrolls sideways on a phone instead of shrinking.
+
+    `picks` is the session key that takes the first item of a clicked point's custom data; empty where a click means
+    nothing.
+    """
 
     words: Words
     figure: dict[str, Any]
     table: Table
     wide: bool = False
+    picks: str = ""
 
 
 def compose(
@@ -44,6 +49,7 @@ def compose(
     height: int,
     *,
     wide: bool = False,
+    picks: str = "",
 ) -> Chart:
     """Chart from its traces: adds title, subtitle, template and height.
 
@@ -63,6 +69,8 @@ def compose(
         Height of the drawing below the titles; `layout` gives its top margin as the room between the two. [px]
     wide : bool
         Whether it needs the width of a screen to be read.
+    picks : str
+        Session key that takes what a clicked point carries; empty for none.
 
     Returns
     -------
@@ -83,7 +91,7 @@ def compose(
     margin = {"l": 8, "r": 8, "b": 8, **layout.get("margin", {})}
     margin["t"] = head + margin.get("t", 0)
     whole = {"template": template_name(mode), **layout, "height": height + head, "title": title, "margin": margin}
-    return Chart(words, {"data": [dict(trace) for trace in traces], "layout": whole}, table, wide)
+    return Chart(words, {"data": [dict(trace) for trace in traces], "layout": whole}, table, wide, picks)
 
 
 def wrap(text: str, length: int, lines: int) -> tuple[str, ...]:

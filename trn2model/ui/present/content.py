@@ -7,18 +7,30 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trn2model.ui.charts.chart import Chart
-from trn2model.ui.tables import Table, to_records
+from trn2model.ui.tables import Table, table, to_records
 
 Tone = Literal["good", "bad", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number to read from afar, and what it means."""
+    """One number to read from afar, what it means, and beside it how sure it is."""
 
     label: str
     value: str
     help: str
+    range: str = ""
+
+    @property
+    def text(self) -> str:
+        """Value with its range.
+
+        Returns
+        -------
+        str
+            As printed and downloaded.
+        """
+        return f"{self.value} ({self.range})" if self.range else self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +43,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A table to read, with a title and a line on how to read it."""
+    """A table to read, with a title and a line on how to read it.
+
+    `picks` is the session key that takes the first cell of a chosen row; empty where rows are not chosen.
+    """
 
     title: str
     note: str
     table: Table
+    picks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +81,24 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Plain links to other scenarios: what each is called and its query string."""
+    """Plain links to other scenarios: what each is called and its query string; `page` is another page to open."""
 
     title: str
     items: tuple[tuple[str, str], ...]
+    page: str = ""
 
 
-Block = Chart | Listing | Remarks | Folded | Links
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What there is to say about one thing, name by name, and a link to it."""
+
+    title: str
+    note: str
+    items: tuple[tuple[str, str], ...]
+    links: Links | None = None
+
+
+Block = Chart | Listing | Remarks | Folded | Links | Facts
 #: Blocks side by side on a wide screen, below each other on a narrow one.
 Row = tuple[Block, ...]
 
@@ -102,7 +129,7 @@ class Content:
         rows = list(self.rows)
         for part in parts:
             said = [part.verdict.text] if part.verdict else []
-            said += [f"{metric.label}: {metric.value}" for metric in part.metrics]
+            said += [f"{metric.label}: {metric.text}" for metric in part.metrics]
             rows += [(Remarks(part.title, tuple(said)),), *part.rows]
         return replace(self, rows=tuple(rows))
 
@@ -120,6 +147,8 @@ class Content:
                 found[block.words.title] = block.table
             elif isinstance(block, Listing):
                 found[block.title] = block.table
+            elif isinstance(block, Facts):
+                found[block.title] = table(("what", "value"), block.items)
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,6 +163,6 @@ class Content:
             "page": self.title,
             "configuration": self.configuration,
             "verdict": self.verdict.text if self.verdict else None,
-            "metrics": {metric.label: metric.value for metric in self.metrics},
-            "tables": {title: to_records(table) for title, table in self.tables().items()},
+            "metrics": {metric.label: metric.text for metric in self.metrics},
+            "tables": {title: to_records(rows) for title, rows in self.tables().items()},
         }

@@ -1,0 +1,211 @@
+"""Predicted against measured times on logarithmic axes, with the line of equals and a band round it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trn2model.ui.charts.chart import Chart, Words, compose
+from trn2model.ui.charts.template import Mode, Palette, palette
+from trn2model.ui.format import quantity
+from trn2model.ui.tables import Table
+
+#: Half-width of the band as a share of the measurement.
+BAND: Final = 0.2
+#: Most points that one trace may hold without slowing the browser.
+MOST_POINTS: Final = 2000
+_HEIGHT: Final = 430
+_ROOM: Final = 1.5  # factor of room round the points
+_FEW_DECADES: Final = 2.0
+_STEPS: Final = (1, 2, 5)
+_BAND_OPACITY: Final = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One measurement: measured and predicted time, its id, and what hovering says."""
+
+    measured: float
+    predicted: float
+    id: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Measurements of one trust class and use; `colour` is a palette entry, None the muted one."""
+
+    name: str
+    symbol: str
+    size: int
+    colour: int | None
+    dots: tuple[Dot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """The measurement that is looked at, with the range of its prediction."""
+
+    dot: Dot
+    low: float
+    high: float
+
+
+def parity(
+    words: Words,
+    series: Sequence[Series],
+    picked: Picked | None,
+    extent: tuple[float, float],
+    table: Table,
+    mode: Mode,
+    picks: str = "",
+) -> Chart:
+    """Scatter of predictions over measurements, both axes logarithmic and alike.
+
+    Parameters
+    ----------
+    words : Words
+        What the chart says about itself.
+    series : Sequence of Series
+        The last one on top.
+    picked : Picked or None
+        Gets a ring and its range.
+    extent : tuple of float
+        Least and largest time that the axes must hold. [s]
+    table : Table
+        The same content as rows.
+    mode : {"light", "dark"}
+        Dress of the figure.
+    picks : str
+        Session key that takes the id of a point that is clicked; empty for none.
+
+    Returns
+    -------
+    Chart
+        Ready to draw.
+    """
+    colours = palette(mode)
+    low, high = extent[0] / _ROOM, extent[1] * _ROOM
+    traces = [
+        *_guides(low, high, colours),
+        *(_series_trace(part, colours) for entry in series for part in _slices(entry)),
+        *_picked_traces(picked, colours),
+    ]
+    layout: dict[str, Any] = {
+        "hovermode": "closest",
+        "margin": {"t": 6, "r": 16},
+        "xaxis": _axis("measured time", low, high),
+        "yaxis": _axis("predicted time", low, high),
+        "legend": {"y": -0.16, "traceorder": "normal", "itemclick": "toggle"},
+    }
+    return compose(words, traces, layout, table, mode, _HEIGHT, picks=picks)
+
+
+def _guides(low: float, high: float, colours: Palette) -> list[dict[str, Any]]:
+    """Band and line of equals; the axes cut what lies beyond them."""
+    band = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"within ±{BAND:.0%}".replace("%", " %"),
+        "x": [low, high, high, low, low],
+        "y": [low * (1 - BAND), high * (1 - BAND), high * (1 + BAND), low * (1 + BAND), low * (1 - BAND)],
+        "fill": "toself",
+        "fillcolor": _faded(colours.text, _BAND_OPACITY),
+        "line": {"width": 0, "color": colours.line},
+        "hoverinfo": "skip",
+    }
+    line = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "equal",
+        "x": [low, high],
+        "y": [low, high],
+        "line": {"width": 1.2, "color": colours.text, "dash": "dash"},
+        "hoverinfo": "skip",
+    }
+    return [band, line]
+
+
+def _slices(series: Series) -> list[Series]:
+    """Parts of a series that a browser draws in time; nearly always the series itself."""
+    starts = range(0, len(series.dots), MOST_POINTS)
+    return [
+        Series(series.name, series.symbol, series.size, series.colour, series.dots[start : start + MOST_POINTS])
+        for start in starts
+    ]
+
+
+def _series_trace(series: Series, colours: Palette) -> dict[str, Any]:
+    colour = colours.line if series.colour is None else colours.series[series.colour]
+    hollow = "open" in series.symbol
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": series.name,
+        "x": [dot.measured for dot in series.dots],
+        "y": [dot.predicted for dot in series.dots],
+        "marker": {
+            "symbol": series.symbol,
+            "size": series.size,
+            "color": colour,
+            "line": {"width": 1.4 if hollow else 0.8, "color": colour if hollow else colours.paper},
+        },
+        "selected": {"marker": {"opacity": 1}},
+        "unselected": {"marker": {"opacity": 1}},
+        "customdata": [[dot.id, dot.note] for dot in series.dots],
+        "hovertemplate": "%{customdata[1]}<extra></extra>",
+    }
+
+
+def _picked_traces(picked: Picked | None, colours: Palette) -> list[dict[str, Any]]:
+    if picked is None:
+        return []
+    dot = picked.dot
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "looked at, with its range",
+            "x": [dot.measured],
+            "y": [dot.predicted],
+            "error_y": {
+                "type": "data",
+                "symmetric": False,
+                "array": [picked.high - dot.predicted],
+                "arrayminus": [dot.predicted - picked.low],
+                "color": colours.alert,
+                "thickness": 2,
+                "width": 5,
+            },
+            "marker": {
+                "symbol": "circle-open",
+                "size": 17,
+                "color": colours.alert,
+                "line": {"width": 2.5, "color": colours.alert},
+            },
+            "hoverinfo": "skip",
+        }
+    ]
+
+
+def _axis(title: str, low: float, high: float) -> dict[str, Any]:
+    first, last = math.log10(low), math.log10(high)
+    steps = _STEPS if last - first < _FEW_DECADES else (1,)
+    powers = range(math.floor(first), math.ceil(last) + 1)
+    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    return {
+        "type": "log",
+        "range": [first, last],
+        "tickvals": ticks,
+        "ticktext": [quantity(float(f"{tick:.3g}"), "s") for tick in ticks],
+        "tickangle": 0,
+        "fixedrange": True,
+        "title": {"text": title},
+    }
+
+
+def _faded(colour: str, opacity: float) -> str:
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
