@@ -32,7 +32,8 @@ def test_the_default_scenario_fills_one_ultraserver(workload: Any) -> None:
     assert resolved.plan.num_microbatches == 128
     assert (resolved.weight_dtype, resolved.kv_dtype) == ("bf16", "bf16")
     assert resolved.core.hbm_bytes == 24 * 2**30
-    assert resolved.notes == ()
+    assert len(resolved.notes) == 1
+    assert "no UltraServer measurement has been published" in resolved.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,8 @@ def test_storage_follows_precision_unless_set() -> None:
 def test_profile_and_price_follow_the_system_unless_set() -> None:
     system = catalog.system("trn2.48xlarge")
     resolved = resolve(Scenario(system="trn2.48xlarge"))
-    assert resolved.profile.name == system.default_profile
+    assert resolved.profile.name == system.default_profiles["train"]
+    assert resolve(Scenario(system="trn2.48xlarge"), "serve").profile.name == system.default_profiles["serve"]
     assert resolved.price_option == system.default_price_option
     assert resolved.price == system.prices[system.default_price_option]
     chosen = resolve(Scenario(system="trn2.48xlarge", profile="ideal", price_option="spot"))
@@ -118,10 +120,11 @@ def test_default_price_options_are_in_the_table() -> None:
 
 def test_notes_say_what_is_ignored_or_idle() -> None:
     assert any("lnc is ignored" in note for note in resolve(Scenario(system="p5.48xlarge", lnc=1)).notes)
-    idle = resolve(Scenario(dp=4)).notes
+    idle = resolve(Scenario(dp=4, profile="achievable")).notes
     assert idle == ("128 of 256 ranks are idle: tp x cp x ep x dp x pp is smaller.",)
-    assert resolve(Scenario(dp=[4, 8])).notes[0].startswith("up to 128 of 256 ranks")  # type: ignore[arg-type]
-    assert "131,073 tokens" in resolve(Scenario(sequence_length=131073)).notes[0]
+    many = resolve(Scenario(dp=[4, 8], profile="achievable"))  # type: ignore[arg-type]
+    assert many.notes[0].startswith("up to 128 of 256 ranks")
+    assert "131,073 tokens" in resolve(Scenario(sequence_length=131073, profile="achievable")).notes[0]
 
 
 def test_a_resolved_scenario_is_a_scenario() -> None:

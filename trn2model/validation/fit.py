@@ -18,15 +18,17 @@ from numpy.typing import NDArray
 from trn2model.errors import UnknownNameError
 from trn2model.specs.profile import Profile, profile
 from trn2model.specs.provenance import read_figure
+from trn2model.units import to_si
 from trn2model.validation.cases import TIMED_METRICS, Case, timed_case
 from trn2model.validation.kernels import KernelPrediction, kernel_prediction
 from trn2model.validation.least_squares import solve
 from trn2model.validation.measurements import Measurement, measurements
 from trn2model.validation.paths import fits, selected_profile
 from trn2model.validation.predict import Batch, batches, predicted_times, with_constants
-from trn2model.validation.profile_file import profile_text
+from trn2model.validation.profile_file import SOURCE, profile_text
 
 Floats = NDArray[np.float64]
+RATIO_COLUMNS: Final = ("id", "profile", "ratio", "trust", "source")
 _FOLD_STEPS: Final = 4
 _DIGITS: Final = 4
 _KINDS: Final = ("training", "inference", "collective")
@@ -145,7 +147,7 @@ def write_profiles(names: Sequence[str] = ()) -> None:
         (data / "profiles" / f"{name}.toml").write_text(text, encoding="utf-8")
         profile.cache_clear()
         kept = [line for line in kept if line.split(",")[1] != name] + out_of_group_lines(found)
-        ratios.write_text("\n".join(["id,profile,ratio", *sorted(kept)]) + "\n", encoding="utf-8")
+        ratios.write_text("\n".join([",".join(RATIO_COLUMNS), *sorted(kept)]) + "\n", encoding="utf-8")
 
 
 def out_of_group_lines(fit: Fit) -> list[str]:
@@ -162,7 +164,7 @@ def out_of_group_lines(fit: Fit) -> list[str]:
         One line per case whose group could be left out.
     """
     return [
-        f"{row.id},{fit.name},{np.exp(residual):.4f}"
+        f"{row.id},{fit.name},{np.exp(residual):.4f},{row.trust},{SOURCE}"
         for row, residual in zip(fit.rows, fit.out_of_group, strict=True)
         if np.isfinite(residual)
     ]
@@ -173,10 +175,9 @@ class _Problem:
 
     def __init__(self, specification: dict[str, Any], cases: Sequence[Case | Measurement]) -> None:
         free = specification["free"]
-        scale = {key: read_figure({**table, "value": 1.0, "source": "definition"}, key) for key, table in free.items()}
         self.names = tuple(free)
-        self.low = np.array([free[key]["low"] * scale[key].number() for key in self.names])
-        self.high = np.array([free[key]["high"] * scale[key].number() for key in self.names])
+        self.low = np.array([to_si(table["low"], table["measured_in"]) for table in free.values()])
+        self.high = np.array([to_si(table["high"], table["measured_in"]) for table in free.values()])
         fixed = {key: read_figure(table, key).number() for key, table in specification["set"].items()}
         self.base: Profile = with_constants(profile(specification["extends"]), fixed)
         self.groups = [_group(case) for case in cases]

@@ -50,9 +50,9 @@ def profile_text(fit: Fit, specification: Mapping[str, Any]) -> str:
         lines += ["", f"[constants.{key}]", f"value = {_number(table['value'])}"]
         lines += [f"{name} = {_quoted(table[name])}" for name in ("unit", "source", "status", "note")]
     for key, table in specification["free"].items():
-        value = _number(from_si(fit.constants[key], table["unit"]))
+        value = _number(from_si(fit.constants[key], table["measured_in"]))
         ends = f"fitted within {_number(table['low'])} to {_number(table['high'])}: {table['within']}"
-        lines += ["", f"[constants.{key}]", f"value = {value}", f"unit = {_quoted(table['unit'])}"]
+        lines += ["", f"[constants.{key}]", f"value = {value}", f"unit = {_quoted(table['measured_in'])}"]
         lines += [f'source = "{SOURCE}"', 'status = "derived"', f"note = {_quoted(ends)}"]
     return "\n".join([*lines, "", *_spread_lines(fit), "", *_fit_lines(fit, specification)]) + "\n"
 
@@ -98,7 +98,12 @@ def _fit_lines(fit: Fit, specification: Mapping[str, Any]) -> list[str]:
     """What the fit rests on: date, rows, errors, and the region that the rows span."""
     systems = sorted({row.text("system") for row in fit.rows})
     rows = Counter(f"{row.dataset} {case.kind}" for row, case in zip(fit.rows, fit.cases, strict=True))
-    lines = ["[fit]", f"date = {_quoted(specification['date'])}", f"systems = {json.dumps(systems)}"]
+    lines = [
+        "[fit]",
+        f'source = "{SOURCE}"',
+        f"date = {_quoted(specification['date'])}",
+        f"systems = {json.dumps(systems)}",
+    ]
     lines.append("rows = { " + ", ".join(f"{_quoted(name)} = {count}" for name, count in sorted(rows.items())) + " }")
     for label, residuals in (("error", fit.residuals), ("out_of_group_error", fit.out_of_group)):
         known = np.abs(np.expm1(residuals[np.isfinite(residuals)]))
