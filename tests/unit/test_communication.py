@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trn2model.estimate import estimate
 from trn2model.estimate.communication import exposed_times, microbatch_calls, stage_transfer
 from trn2model.estimate.network import Network, plan_network
 from trn2model.estimate.training_compute import training_compute, training_work
@@ -58,6 +59,42 @@ def test_experts_exchange_twice_each_way() -> None:
 def test_ring_passes_keys_and_values_on() -> None:
     """cp - 1 steps forward; keys, values and their gradients backward."""
     assert _counts(cp=4, tp=8)["cp", "permute"] == (3 * 80, 6 * 80)
+
+
+@pytest.mark.parametrize("kept", ["attention", "qkv"])
+def test_a_ring_that_keeps_attention_passes_nothing_again(kept: str) -> None:
+    """Full recompute passes keys and values once more in backward, unless the attention output is kept."""
+    again = 0 if kept == "attention" else 3 * 80
+    assert _counts(cp=4, tp=8, recompute="full", saved_operators=kept)["cp", "permute"] == (3 * 80, 6 * 80 + again)
+
+
+def test_gathered_context_sends_as_much_as_a_ring() -> None:
+    """Keys and values of all cp pieces: gathered forward and backward, their gradients scattered once."""
+    plan = {"cp": 4, "tp": 8, "sequence_length": 16384, "context_parallel_method": "all-gather"}
+    counts = _counts(**plan)
+    assert counts["cp", "all_gather"] == (80, 80)
+    assert counts["cp", "reduce_scatter"] == (0, 80)
+    resolved, network = _plan(**plan)
+    work = training_work(resolved)
+    calls = microbatch_calls(resolved, work, network, sequence_parallel=True)
+    whole = {c.op: c.message_bytes for c in calls if c.axis == "cp"}
+    assert whole["all_gather"] == whole["reduce_scatter"] == 16384 * 2 * 1 * 128 * 2
+    ring, ring_network = _plan(**{**plan, "context_parallel_method": "ring"})
+    (passed,) = [
+        c for c in microbatch_calls(ring, training_work(ring), ring_network, sequence_parallel=True) if c.axis == "cp"
+    ]
+    # a gather of cp pieces moves (cp - 1)/cp of its output through each rank, as the cp - 1 steps of a ring do
+    assert whole["all_gather"] * 3 / 4 == passed.message_bytes * 3
+
+
+def test_a_ring_of_rows_stays_on_the_rows() -> None:
+    """tp 4 fills a chip and cp 4 a row: the pieces travel along x, the tensor-parallel traffic on no link."""
+    result = estimate(Scenario(tp=4, cp=4, sequence_length=16384))
+    fabric, loads = result.network.fabric, result.link_load.by_axis
+    ahead = (fabric.link_axis == 0) & (fabric.link_sign > 0)
+    assert loads["cp"][ahead].min() > 0
+    assert loads["cp"][fabric.link_axis != 0].max() == 0
+    assert loads["tp"].max() == 0
 
 
 def test_payloads() -> None:

@@ -12,6 +12,7 @@ from trn2model.cli.text import columns, quantity_text, sections, share_text
 from trn2model.estimate import estimate
 from trn2model.ui.format import bandwidth, capacity, count, duration, percent, significant, traffic
 from trn2model.ui.url_codec import encode, query_string
+from trn2model.units import from_si
 
 _AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 
@@ -42,6 +43,7 @@ def training_text(document: Mapping[str, Any]) -> str:
             ("Time of one step, by part", parts_text(document["time"], document["step_time"], duration)),
             ("Memory of the fullest rank, by part", memory_text(document["memory"])),
             ("Communication of one rank over the step", communication_text(document["communication"])),
+            ("The whole training run", columns(_run(document["run"]))),
             ("Assumptions", "\n".join(f"  - {line}" for line in document["assumptions"])),
         ]
     )
@@ -167,6 +169,17 @@ def _headline(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("pipeline bubble", percent(document["bubble_fraction"])),
         ("HBM bandwidth used", percent(document["hbm_bandwidth_utilization"])),
         ("busiest link", percent(document["links"]["max_utilization"])),
+    ]
+
+
+def _run(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    cost = "not given: no public price" if run["cost_usd"] is None else f"{significant(run['cost_usd'])} USD"
+    return [
+        ("tokens", count(run["tokens"])),
+        ("time", f"{significant(from_si(run['time'], 'h') / 24)} days"),
+        ("cost", cost),
+        ("goodput", f"{percent(run['goodput'])} with a failure every {significant(from_si(run['job_mtbf'], 'h'))} h"),
+        ("checkpoint", f"{duration(run['checkpoint_time'])} every {duration(run['checkpoint_interval'])}"),
     ]
 
 
