@@ -96,6 +96,16 @@ def test_backward_gains_only_with_a_transposable_mask() -> None:
     assert both.time["forward"] == pytest.approx(sparse.time["forward"], rel=1e-9)
 
 
+def test_the_json_form_names_algorithms_and_holds_the_run() -> None:
+    """Names, not codes, for a single plan; the run of the scenario's tokens beside the step."""
+    document = estimate(Scenario(tp=8, pp=4)).to_dict()
+    assert {use["axis"] for use in document["communication"]} == {"tp", "pp", "dp"}
+    assert all(isinstance(use["algorithm"], str) for use in document["communication"])
+    assert document["run"]["tokens"] == 1e12
+    assert 0 < document["run"]["goodput"] < 1
+    assert not {"stage_times", "stage_memory", "network"} & document.keys()
+
+
 def test_missing_rates_raise() -> None:
     """No published rate: nothing is extrapolated."""
     changes: list[dict[str, Any]] = [

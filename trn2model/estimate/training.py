@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.estimate.adapters import adapter_parameters
+from trn2model.estimate.collective_plans import ALGORITHMS
 from trn2model.estimate.communication import Call, Transfer, microbatch_calls, stage_transfer
 from trn2model.estimate.feasibility import memory_violations
 from trn2model.estimate.gradient_exchange import gradient_exchange
@@ -127,6 +128,8 @@ class TrainingEstimate:
         result |= {"violations": to_json(self.violations), "run": to_json(self.run)}
         if np.ndim(self.step_time) == 0:
             result["links"] = to_json(self.links)
+            for use in result["communication"]:
+                use["algorithm"] = ALGORITHMS[use["algorithm"]]
         return result
 
 
