@@ -30,10 +30,13 @@ PAGES: Final = (
 )
 _SIDEBAR_WIDTH: Final = 330
 #: A click on the page list before all bound widgets are mounted would lose the link's parameters: it waits for them.
-_STYLE: Final = """<style>
+#: Only in a session's first run, for the browser pays for :has at every repaint.
+_FIRST_STYLE: Final = """<style>
 .stApp:not(:has(.st-key-LAST input)) :is([data-testid="stTopNavLink"], [data-testid="stSidebarNavLink"]),
 .stApp:has([data-testid="stSidebar"] [data-testid="stSkeleton"])
   :is([data-testid="stTopNavLink"], [data-testid="stSidebarNavLink"]) {pointer-events: none}
+</style>""".replace("LAST", FIELDS[-1].key)
+_STYLE: Final = """<style>
 [data-testid="stMainBlockContainer"] {padding: 4.5rem 2rem 3rem}
 [data-testid="stMetricValue"] {font-size: 1.35rem}
 .presets, .presets a {color: var(--text-color, inherit); font-size: 0.95rem}
@@ -44,7 +47,7 @@ dl.facts :is(dt, dd) {margin: 0; padding: 0; overflow-wrap: anywhere} dl.facts d
   [class*="st-key-wide-"] {overflow-x: auto}
   [class*="st-key-wide-"] > div {min-width: 760px}
 }
-</style>""".replace("LAST", FIELDS[-1].key)
+</style>"""
 _OPEN_GROUPS: Final = ("Model", "System", "Parallelism")
 _ENTERED: Final = "_entered_by_dashboard"
 _SCENARIO: Final = "_scenario"
@@ -79,6 +82,7 @@ class Scene:
 def run() -> None:
     """Draw the frame and run the chosen page; the whole of ``dashboard.py``."""
     st.html(_STYLE)
+    st.html("<style></style>" if st.session_state.get(_SCENARIO) else _FIRST_STYLE)
     page = st.navigation(_pages(), position="top")
     st.set_page_config(f"{page.title} · trn2model", _icon(), layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH)
     _settle_memory()
