@@ -24,7 +24,8 @@ class RankWork:
 
     `tokens` are the rows of its GEMMs; `shard_tokens` those of operators outside the tensor-parallel region
     (fewer under sequence parallelism); `query_tokens` and `context_tokens` are per sequence and whole, `cp` ranks
-    share the pairs. `decode` reads the context from the KV cache and absorbs the MLA projections.
+    share the pairs. `span_tokens` above the queries: the pass is the mean of many whose queries cover a stretch of
+    that many positions around these. `decode` reads the context from the KV cache and absorbs the MLA projections.
     `expert_padding` 1 reads one expert for every routed token, however many tokens share an expert. In decode a row
     of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle ones too. `kv_expansion` 1 reads keys and
     values once for every query head; `dense_experts` 1 runs every expert on every token of a prompt and
@@ -45,6 +46,7 @@ class RankWork:
     flash: bool
     decode: bool
     query_block: float
+    span_tokens: Numeric = 0.0
     expert_padding: float = 0.0
     lanes: float = 1.0
     lane_padding: float = 0.0
@@ -269,12 +271,14 @@ def _latent_core(spec: Attention, latent: LatentAttention, heads: Numeric, work:
 def _attention_core(
     spec: Attention, heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork
 ) -> Operator:
-    causal = attention.attention_pairs(work.query_tokens, work.context_tokens, float(spec.window))
+    visible = _visible_tokens(spec, work)
+    causal = work.query_tokens * visible
     fused = work.flash or work.decode
     pairs = (causal if fused else work.query_tokens * work.context_tokens) * work.sequences / work.cp
     scores = 0.0 if fused else 4.0 * pairs * heads * work.element_bytes
     width = qk_size + (v_size if spec.latent is None else 0.0)
-    cached = _cache_read(spec, _read_heads(spec, heads, kv_heads, work) * width, work) if work.decode else 0.0
+    read = _read_heads(spec, heads, kv_heads, work) * width
+    cached = _cache_read(spec, visible, read, work) if work.decode else 0.0
     stream = 0.0 if work.decode else _flash_stream(heads, kv_heads, qk_size, v_size, work)
     busy = _lane_factor(work.sequences * work.query_tokens * heads, work) if work.decode else 1.0
     return Operator(
@@ -297,9 +301,17 @@ def _read_heads(spec: Attention, heads: Numeric, kv_heads: Numeric, work: RankWo
     return kv_heads + work.kv_expansion * (heads - kv_heads) * np.greater(work.sequences, 1.0)
 
 
-def _cache_read(spec: Attention, elements_per_token: Numeric, work: RankWork) -> Numeric:
+def _visible_tokens(spec: Attention, work: RankWork) -> Numeric:
+    """Tokens that a query sees, in the mean over the stretch of positions that the pass stands for."""
+    stretch = np.maximum(work.span_tokens, work.query_tokens)
+    end = work.context_tokens + (stretch - work.query_tokens) / 2.0
+    return attention.attention_pairs(stretch, end, float(spec.window)) / stretch
+
+
+def _cache_read(spec: Attention, visible: Numeric, elements_per_token: Numeric, work: RankWork) -> Numeric:
+    """The queries of a step share one read of what the last of them sees."""
     per_token = elements_per_token * work.kv_element_bytes
-    read = attention.decode_kv_bytes(work.context_tokens, float(spec.window), per_token)
+    read = attention.decode_kv_bytes(visible + work.query_tokens / 2.0, float(spec.window), per_token)
     return work.sequences * read / work.cp
 
 

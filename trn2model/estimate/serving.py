@@ -127,7 +127,7 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
     requests = resolved.requests
     network = plan_network(resolved)
     prefill, work = prefill_pass(resolved, network)
-    decode = decode_pass(resolved, network, decode_context(resolved))
+    decode = decode_pass(resolved, network, decode_context(resolved), decode_span(resolved))
     gained = speculation.expected_tokens(requests.draft_tokens, requests.acceptance)
     tpot = decode.time / gained
     transfer = kv_transfer(resolved, network)
@@ -186,12 +186,12 @@ def prefill_pass(resolved: Resolved, network: Network, prompts: Numeric = 1.0) -
     chunks = np.ceil(bucket / chunk)
     cached = requests.input_tokens - requests.prefill_tokens
     context = cached + (bucket + chunk) / 2.0
-    work = prefill_work(resolved, chunk, context, prompts)
+    work = prefill_work(resolved, chunk, context, prompts, bucket)
     whole = scaled(serving_pass(resolved, work, network, work.sequences), chunks)
     if resolved.draft is None:
         return whole, work
     small = draft_resolved(resolved, resolved.draft)
-    guess = prefill_work(small, chunk, context, prompts)
+    guess = prefill_work(small, chunk, context, prompts, bucket)
     return with_draft(whole, scaled(serving_pass(small, guess, plan_network(small), guess.sequences), chunks)), work
 
 
@@ -219,7 +219,7 @@ def batched_prefill(resolved: Resolved, network: Network, single: Pass) -> tuple
     return prefill_pass(resolved, network, prompts)[0].time, prompts * plan.ep
 
 
-def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric) -> Pass:
+def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric, span_tokens: Numeric = 0.0) -> Pass:
     """One decode step of the compiled batch, with the guesses of a draft model before it.
 
     Parameters
@@ -230,6 +230,8 @@ def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric) -
         Where groups sit.
     context_tokens : Numeric
         Tokens in the cache. [token]
+    span_tokens : Numeric
+        Stretch of contexts, around this one, over which the step is the mean. [token]
 
     Returns
     -------
@@ -238,12 +240,12 @@ def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric) -
     """
     requests = resolved.requests
     per_sequence = 1.0 + requests.draft_tokens
-    work = decode_work(resolved, requests.compiled_batch, per_sequence, context_tokens)
+    work = decode_work(resolved, requests.compiled_batch, per_sequence, context_tokens, span_tokens)
     step = serving_pass(resolved, work, network, work.tokens)
     if resolved.draft is None:
         return step
     small = draft_resolved(resolved, resolved.draft)
-    guess = decode_work(small, requests.compiled_batch, 1.0, context_tokens)
+    guess = decode_work(small, requests.compiled_batch, 1.0, context_tokens, span_tokens)
     drafts = serving_pass(small, guess, plan_network(small), guess.tokens)
     return with_draft(step, scaled(drafts, requests.draft_tokens))
 
@@ -271,6 +273,22 @@ def decode_context(resolved: Resolved) -> Numeric:
     whole = requests.input_tokens + requests.output_tokens
     live = requests.input_tokens + requests.output_tokens / 2.0
     return live + resolved.profile.constants.kv_padding * (whole - live)
+
+
+def decode_span(resolved: Resolved) -> Numeric:
+    """Stretch of contexts that the steps of a request cover, around `decode_context`.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The scenario resolved for serving.
+
+    Returns
+    -------
+    Numeric
+        The output, less the share that a compiled graph reads from the first step on. [token]
+    """
+    return resolved.requests.output_tokens * (1.0 - resolved.profile.constants.kv_padding)
 
 
 def _plain(parts: Mapping[str, Numeric]) -> dict[str, Numeric]:

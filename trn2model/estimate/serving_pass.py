@@ -46,9 +46,13 @@ class Pass:
 
 
 def prefill_work(
-    resolved: Resolved, query_tokens: Numeric, context_tokens: Numeric, prompts: Numeric = 1.0
+    resolved: Resolved,
+    query_tokens: Numeric,
+    context_tokens: Numeric,
+    prompts: Numeric = 1.0,
+    span_tokens: Numeric = 0.0,
 ) -> RankWork:
-    """What one rank computes for prompts in one pass, or one chunk of them.
+    """What one rank computes for prompts in one pass, or in the mean over their chunks.
 
     Parameters
     ----------
@@ -60,6 +64,8 @@ def prefill_work(
         Tokens seen, these included. [token]
     prompts : Numeric
         Prompts of the pass. [1]
+    span_tokens : Numeric
+        Tokens of all chunks together; 0 for a prompt computed whole. [token]
 
     Returns
     -------
@@ -70,11 +76,16 @@ def prefill_work(
     tokens = prompts * query_tokens / plan.cp
     shard = tokens / plan.tp if resolved.scenario.sequence_parallel else tokens
     sequences = prompts * np.ones(plan.shape)
-    return _work(resolved, tokens, shard, sequences, query_tokens, context_tokens, decode=False)
+    work = _work(resolved, tokens, shard, sequences, query_tokens, context_tokens, decode=False)
+    return replace(work, span_tokens=span_tokens)
 
 
 def decode_work(
-    resolved: Resolved, sequences: Numeric, tokens_per_sequence: Numeric, context_tokens: Numeric
+    resolved: Resolved,
+    sequences: Numeric,
+    tokens_per_sequence: Numeric,
+    context_tokens: Numeric,
+    span_tokens: Numeric = 0.0,
 ) -> RankWork:
     """What one rank computes in one decode step; the expert-parallel ranks share the batch of a replica.
 
@@ -88,6 +99,8 @@ def decode_work(
         1, or more when drafts are verified. [token]
     context_tokens : Numeric
         Tokens in the cache. [token]
+    span_tokens : Numeric
+        Stretch of contexts, around this one, over which the step is the mean. [token]
 
     Returns
     -------
@@ -96,7 +109,8 @@ def decode_work(
     """
     local = np.ceil(sequences / resolved.plan.ep)
     tokens = local * tokens_per_sequence
-    return _work(resolved, tokens, tokens, local, tokens_per_sequence, context_tokens, decode=True)
+    work = _work(resolved, tokens, tokens, local, tokens_per_sequence, context_tokens, decode=True)
+    return replace(work, span_tokens=span_tokens)
 
 
 def serving_pass(resolved: Resolved, work: RankWork, network: Network, head_tokens: Numeric) -> Pass:
@@ -133,7 +147,7 @@ def serving_pass(resolved: Resolved, work: RankWork, network: Network, head_toke
     calls = microbatch_calls(
         resolved, work, network, sequence_parallel=resolved.scenario.sequence_parallel and not work.decode, loss=False
     )
-    uses = [*_uses(calls, totals, table, count, resolved), *_stage_sends(resolved, work, network)]
+    uses = [*_uses(calls, totals, table, count, resolved, decode=work.decode), *_stage_sends(resolved, work, network)]
     parts = _operator_parts(table.names, table.time * count)
     for axis in ("tp", "cp", "ep", "pp"):
         parts[axis] = sum((use.exposed_time for use in uses if use.axis == axis), np.zeros(plan.shape))
@@ -241,34 +255,52 @@ def _uses(
     table: OperatorTable,
     count: NDArray[np.float64],
     resolved: Resolved,
+    *,
+    decode: bool,
 ) -> list[CommunicationUse]:
-    plan = resolved.plan
-    core = np.array([name == "attention" for name in table.names])
-    spent = table.time * count
-    attention, compute = spent[core].sum(axis=0), spent.sum(axis=0)
-    ring = resolved.scenario.context_parallel_method == "ring"
-    overlap = resolved.profile.constants.tp_overlap_fraction
-    tp_link = np.sum([(c.forward * totals).sum(axis=0) * c.cost.time for c in calls if c.axis == "tp"], axis=0)
-    hidden_tp = np.minimum(overlap * tp_link, compute) / np.maximum(tp_link, _TINY_TIME)
-    hidden = attention * (plan.cp - 1.0) / plan.cp if ring else np.zeros(plan.shape)
-    uses = []
-    for call in calls:
-        times = (call.forward * totals).sum(axis=0)
-        link = times * call.cost.time
-        exposed = {"cp": link - np.minimum(link, hidden), "tp": link * (1.0 - hidden_tp)}.get(call.axis, link)
-        uses.append(
-            CommunicationUse(
-                call.axis,
-                call.op,
-                call.message_bytes,
-                times,
-                call.cost.algorithm,
-                link,
-                exposed,
-                call.cost.busbw,
-            )
+    link = {axis: np.zeros(resolved.plan.shape) for axis in ("tp", "cp", "ep")}
+    times = [(call.forward * totals).sum(axis=0) for call in calls]
+    for call, number in zip(calls, times, strict=True):
+        link[call.axis] = link[call.axis] + number * call.cost.time
+    shown = _exposed_shares(link, table.time * count, table.names, resolved, decode=decode)
+    return [
+        CommunicationUse(
+            call.axis,
+            call.op,
+            call.message_bytes,
+            number,
+            call.cost.algorithm,
+            number * call.cost.time,
+            shown[call.axis] * number * call.cost.time,
+            call.cost.busbw,
         )
-    return uses
+        for call, number in zip(calls, times, strict=True)
+    ]
+
+
+def _exposed_shares(
+    link: Mapping[str, NDArray[np.float64]],
+    spent: NDArray[np.float64],
+    names: Sequence[str],
+    resolved: Resolved,
+    *,
+    decode: bool,
+) -> dict[str, NDArray[np.float64]]:
+    """Share of each axis's link time that compute does not hide; a decode step has no ring to hide."""
+    constants, cp = resolved.profile.constants, resolved.plan.cp
+    free = spent.sum(axis=0)
+    ring = resolved.scenario.context_parallel_method == "ring" and not decode
+    pieces = spent[[name == "attention" for name in names]].sum(axis=0) * (cp - 1.0) / cp
+    shares = {}
+    for axis, fraction, limit in (
+        ("tp", constants.tp_overlap_fraction, free),
+        ("cp", 1.0 if ring else constants.tp_overlap_fraction, pieces if ring else free),
+        ("ep", constants.ep_overlap_fraction, free),
+    ):
+        hidden = np.minimum(float(resolved.scenario.overlap) * fraction * link[axis], np.minimum(limit, free))
+        free = free - hidden
+        shares[axis] = 1.0 - hidden / np.maximum(link[axis], _TINY_TIME)
+    return shares
 
 
 def _stage_sends(resolved: Resolved, work: RankWork, network: Network) -> list[CommunicationUse]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.estimate.network import plan_network
-from trn2model.estimate.serving import decode_context, decode_pass, prefill_pass
+from trn2model.estimate.serving import decode_context, decode_pass, decode_span, prefill_pass
 from trn2model.estimate.training import estimate_training
 from trn2model.specs.profile import Profile
 from trn2model.specs.resolve import Resolved, resolve
@@ -99,7 +99,7 @@ def batch_times(batch: Batch, profile: Profile | None = None) -> Floats:
     if batch.kind == "prefill":
         one = np.atleast_1d(prefill_pass(resolved, network)[0].time)
         return one * batch.factor + resolved.profile.constants.request_time
-    return np.atleast_1d(decode_pass(resolved, network, decode_context(resolved)).time)
+    return np.atleast_1d(decode_pass(resolved, network, decode_context(resolved), decode_span(resolved)).time)
 
 
 def predicted_times(batched: Sequence[Batch], num_cases: int, profile: Profile | None = None) -> Floats:
