@@ -21,6 +21,7 @@ def test_schedules_differ_where_they_should() -> None:
     assert gpipe.time["bubble"] == pytest.approx(plain.time["bubble"], rel=0.02)
     assert zero_bubble.time["bubble"] < 0.7 * plain.time["bubble"]
     assert interleaved.time["bubble"] == pytest.approx(plain.time["bubble"] / 2, rel=0.05)
+    assert gpipe.memory.parts["logits"] == 128 * zero_bubble.memory.parts["logits"]
     per_stage = plain.memory.parts["activations"] / 4
     assert gpipe.stage_memory.in_flight.max() == 128
     assert gpipe.memory.parts["activations"] == pytest.approx(128 * per_stage, rel=0.01)

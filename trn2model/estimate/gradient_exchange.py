@@ -32,10 +32,11 @@ def gradient_exchange(
 ) -> list[CommunicationUse]:
     r"""Collectives over the data-parallel groups in one step.
 
-    ZeRO 0 reduces gradients to all behind the last backward pass; 1 and 2 scatter them there and gather updated
-    weights behind the first forward pass; 3 gathers weights for forward and for backward and scatters gradients in
-    every microbatch. Where ZeRO shards inside a domain, the shards of the gradients are reduced once more across the
-    domains. Gradients leave in buckets while backward goes on, all but the share f that the last one makes:
+    ZeRO 0 reduces gradients to all behind the last backward pass; 1 scatters them there and gathers updated weights
+    behind the first forward pass; 2 does not hold whole gradients, so it scatters them in every microbatch; 3 gathers
+    weights for forward and for backward of every microbatch too. Where ZeRO shards inside a domain, the shards of the
+    gradients are reduced once more across the domains. Gradients leave in buckets while backward goes on, all but
+    the share 1 - f that the last bucket makes:
 
     .. math:: t_{exposed} = \sum_i t_i - \min(f \sum_i t_i, t_{window})
 
@@ -90,22 +91,26 @@ class _Exchange:
 def _of_share(share: ParameterShare, network: Network, optimizer: Optimizer) -> list[_Exchange]:
     zero = network.resolved.plan.zero
     never = np.zeros_like(zero)
-    whole, once, always = (mask.astype(np.float64) for mask in (zero < 1.0, (zero >= 1.0) & (zero < 3.0), zero >= 3.0))
+    masks = (zero < 1.0, zero == 1.0, zero >= 2.0, (zero >= 1.0) & (zero < 3.0), zero >= 3.0)
+    whole, scattered, recurring, updates, gathers = (mask.astype(np.float64) for mask in masks)
     trained = share.trained.max(axis=0)
     gradients = trained * optimizer.gradient_bytes
     weights = share.weight_bytes.max(axis=0)
     exchanges = []
     if whole.any():
         exchanges.append(_Exchange(share, "all_reduce", WHOLE, gradients, never, whole))
-    if once.any():
+    if scattered.any():
+        exchanges.append(_Exchange(share, "reduce_scatter", INSIDE, gradients, never, scattered))
+    if recurring.any():
+        exchanges.append(_Exchange(share, "reduce_scatter", INSIDE, gradients, never, recurring, recurs=True))
+    if updates.any():
         updated = weights * trained / np.maximum(share.parameters.max(axis=0), 1.0)
-        exchanges.append(_Exchange(share, "reduce_scatter", INSIDE, gradients, never, once))
-        exchanges.append(_Exchange(share, "all_gather", INSIDE, updated, once, never))
-    if always.any():
-        exchanges.append(_Exchange(share, "reduce_scatter", INSIDE, gradients, never, always, recurs=True))
-        exchanges.append(_Exchange(share, "all_gather", INSIDE, weights, always, always, recurs=True))
-    if network.resolved.scenario.zero_group != "all" and (once + always).any():
-        exchanges.append(_Exchange(share, "all_reduce", ACROSS, gradients / share.shards, never, once + always))
+        exchanges.append(_Exchange(share, "all_gather", INSIDE, updated, updates, never))
+    if gathers.any():
+        exchanges.append(_Exchange(share, "all_gather", INSIDE, weights, gathers, gathers, recurs=True))
+    sharded = scattered + recurring
+    if network.resolved.scenario.zero_group != "all" and sharded.any():
+        exchanges.append(_Exchange(share, "all_reduce", ACROSS, gradients / share.shards, never, sharded))
     return exchanges
 
 

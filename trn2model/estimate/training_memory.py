@@ -231,7 +231,7 @@ def stage_memory(
         "gradients": states.gradients,
         "optimizer": states.optimizer,
         "activations": per_microbatch * in_flight,
-        "logits": is_last * logits_bytes(resolved, work),
+        "logits": is_last * logits_bytes(resolved, work) * _held_logits(resolved),
         "buffers": np.broadcast_to(buffer_bytes(resolved, work, widest), shape),
         "reserve": np.full(shape, reserve_bytes(resolved)),
     }
@@ -241,6 +241,11 @@ def stage_memory(
     total = scalar(np.take_along_axis(used, fullest[None], axis=0)[0])
     use = MemoryUse(resolved.core.hbm_bytes, total, taken)
     return StageMemory(parts, per_microbatch, in_flight, np.asarray(fullest), use)
+
+
+def _held_logits(resolved: Resolved) -> Numeric:
+    """Microbatches whose logits wait: all under GPipe; else the last stage goes backward at once."""
+    return resolved.plan.num_microbatches if resolved.scenario.pipeline_schedule == "gpipe" else 1.0
 
 
 def _in_flight(resolved: Resolved, stages: StageTable) -> NDArray[np.float64]:

@@ -192,7 +192,8 @@ class Scenario(TrainingFields):
         "float",
         "Expert imbalance",
         "Assumptions",
-        "Load of the busiest expert rank over the mean; 1 means that the router spreads tokens evenly.",
+        "Load of the busiest expert rank over the mean, or the capacity factor to which experts are padded; 1 means "
+        "that the router spreads tokens evenly.",
         minimum=1,
         maximum=1024,
     )
