@@ -217,7 +217,7 @@ def _show_facts(facts: Facts) -> None:
     st.markdown(f"##### {facts.title}")
     st.caption(facts.note)
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts.items)
-    st.html(f'<dl class="facts">{rows}</dl>')
+    st.html(f'<dl class="facts" style="padding: 0">{rows}</dl>')
     if facts.links:
         _show_links(facts.links)
 

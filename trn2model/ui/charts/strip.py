@@ -9,7 +9,6 @@ from typing import Any, Final
 from trn2model.ui.charts.chart import Chart, Words, compose
 from trn2model.ui.charts.parity import BAND, Series
 from trn2model.ui.charts.template import Mode, Palette, palette
-from trn2model.ui.format import significant
 from trn2model.ui.tables import Table
 
 _ROW_HEIGHT: Final = 30
@@ -103,7 +102,7 @@ def _ratio_axis(reach: float) -> dict[str, Any]:
         "type": "log",
         "range": [-math.log10(reach), math.log10(reach)],
         "tickvals": shown,
-        "ticktext": [f"{significant(tick, 2)}".removesuffix(".0") for tick in shown],
+        "ticktext": [f"{tick:g}" for tick in shown],
         "tickangle": 0,
         "fixedrange": True,
         "title": {"text": "predicted over measured [1]"},

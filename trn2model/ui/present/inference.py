@@ -20,6 +20,7 @@ from trn2model.ui.present.content import Content, Links, Listing, Metric, Remark
 from trn2model.ui.present.serving_curves import chart_words, context_curves, interactivity
 from trn2model.ui.present.serving_steps import PART_COLOURS, PART_NAMES, SHORT_NAMES, bound_by
 from trn2model.ui.present.training import memory_bar
+from trn2model.ui.present.trust import profile_links, range_text
 from trn2model.ui.present.verdict import violation_sentence
 from trn2model.ui.present.words import AXIS_NAMES, linkable, machine, model_title
 from trn2model.ui.tables import table
@@ -80,7 +81,7 @@ def content(estimate: ServingEstimate, mode: Mode, limits: Limits) -> Content:
         verdict=verdict(estimate, point, limits),
         metrics=metrics(estimate),
         rows=(
-            (Links("Kinds of request", presets(scenario)),),
+            (Links("Kinds of request", presets(scenario)), profile_links(estimate)),
             (phase_rows(estimate, "prefill", mode), phase_rows(estimate, "decode", mode)),
             (memory_bar(estimate, mode), interactivity(estimate, point, limits.ttft, limits.tpot, mode)),
             context_curves(estimate, limits.ttft, limits.tpot, mode),
@@ -178,8 +179,18 @@ def metrics(estimate: ServingEstimate) -> tuple[Metric, ...]:
     cache = f"KV cache {per_token} per token, each head held {significant(float(estimate.kv_replication))} times"
     option = estimate.resolved.price_option
     return (
-        Metric("TTFT", duration(float(estimate.ttft)), f"Time to first token {bucket}. {ttft}"),
-        Metric("TPOT", duration(float(estimate.tpot)), f"Time per output token {stalls}. {tpot}"),
+        Metric(
+            "TTFT",
+            duration(float(estimate.ttft)),
+            f"Time to first token {bucket}. {ttft}",
+            range_text(estimate.ttft_range),
+        ),
+        Metric(
+            "TPOT",
+            duration(float(estimate.tpot)),
+            f"Time per output token {stalls}. {tpot}",
+            range_text(estimate.tpot_range),
+        ),
         Metric(
             "Throughput",
             f"{count(float(estimate.output_tokens_per_s))} tok/s",

@@ -10,6 +10,7 @@ from trn2model.specs.scenario import Scenario
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.present.content import Content, Links, Remarks
 from trn2model.ui.present.training import memory_bar, metrics, step_time_bar
+from trn2model.ui.present.trust import profile_links
 from trn2model.ui.present.verdict import training_verdict
 from trn2model.ui.present.words import configuration
 from trn2model.ui.url_codec import query_string
@@ -66,7 +67,7 @@ def content(estimate: TrainingEstimate, mode: Mode) -> Content:
         verdict=training_verdict(estimate),
         metrics=metrics(estimate),
         rows=(
-            (preset_links(),),
+            (preset_links(), profile_links(estimate)),
             (step_time_bar(estimate, mode), memory_bar(estimate, mode)),
             (Remarks("Assumptions behind these numbers", tuple(estimate.assumptions)),),
         ),

@@ -18,6 +18,7 @@ from trn2model.ui.present.content import Content, Listing, Metric, Remarks
 from trn2model.ui.present.scaling import run_listing, scaling_chart
 from trn2model.ui.present.schedule import memory_chart, schedule_chart
 from trn2model.ui.present.steps import MEMORY_COLOURS, PART_COLOURS, PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows
+from trn2model.ui.present.trust import profile_links, range_text
 from trn2model.ui.present.verdict import training_verdict
 from trn2model.ui.present.words import AXIS_NAMES, configuration, model_title, rank_name, subtitle
 from trn2model.ui.tables import Table, table
@@ -48,6 +49,7 @@ def content(estimate: TrainingEstimate, mode: Mode) -> Content:
         verdict=training_verdict(estimate),
         metrics=metrics(estimate),
         rows=(
+            (profile_links(estimate),),
             (step_time_rows(estimate, mode), memory_bar(estimate, mode)),
             (schedule_chart(estimate, mode),),
             (memory_chart(estimate, mode), *_scaling(estimate, mode)),
@@ -77,19 +79,26 @@ def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
         Step time, throughput, MFU, HBM and cost.
     """
     low, high = (float(bound) for bound in estimate.step_time_range)
+    step, rate, mfu = (float(part) for part in (estimate.step_time, estimate.tokens_per_s, estimate.mfu))
     memory, cost = estimate.memory, estimate.cost
     rank = rank_name(estimate.resolved)
     per_token = cost.usd_per_million_tokens
     return (
-        Metric("Step time", duration(float(estimate.step_time)), _range_help(low, high)),
-        Metric("Throughput", f"{count(float(estimate.tokens_per_s))} tok/s", "Tokens per second of the whole job."),
+        Metric("Step time", duration(step), _range_help(low, high), range_text((low, high))),
+        Metric(
+            "Throughput",
+            f"{count(rate)} tok/s",
+            "Tokens per second of the whole job.",
+            range_text((rate * step / high, rate * step / low), count),
+        ),
         Metric(
             "Per chip", f"{count(float(estimate.tokens_per_s_per_chip))} tok/s", "Over all chips rented, idle ones too."
         ),
         Metric(
             "MFU",
-            percent(float(estimate.mfu)),
+            percent(mfu),
             f"Model FLOP without recompute over the dense peak of all chips; HFU {percent(float(estimate.hfu))}.",
+            range_text((mfu * step / high, mfu * step / low), percent),
         ),
         Metric(
             "HBM",

@@ -163,10 +163,10 @@ def metrics(points: Sequence[Point]) -> tuple[Metric, ...]:
         found.append(
             Metric(
                 KIND_NAMES[kind].capitalize(),
-                f"{percent(float(np.median(errors)), 2)} median",
-                f"Median absolute error of {len(members)} measurements; the constants were fitted on rows of the "
-                f"{fitted} that are trusted and complete. Largest error {percent(float(errors.max()), 2)}.",
-                f"mean {percent(float(errors.mean()), 2)}, {len(members)} rows",
+                percent(float(np.median(errors)), 2),
+                f"Median absolute error of {len(members)} measurements, {fitted} of them trusted and complete enough "
+                f"to be fitted on. Largest error {percent(float(errors.max()), 2)}.",
+                f"median · mean {percent(float(errors.mean()), 2)}",
             )
         )
     return tuple(found)
