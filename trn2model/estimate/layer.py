@@ -339,15 +339,9 @@ def _feed_forward(
 ) -> list[Operator]:
     inner = rows * width * count
     kind = float(gated)
+    up, matrices = ("gate_up", 2.0) if gated else ("up", 1.0)
     return [
-        Operator(
-            f"{prefix}gate_up" if gated else f"{prefix}up",
-            rows,
-            hidden,
-            width * (2.0 if gated else 1.0),
-            count,
-            weighted=True,
-        ),
+        Operator(f"{prefix}{up}", rows, hidden, width * matrices, count, weighted=True),
         Operator(
             f"{prefix}activation",
             vector_elements=elementwise.activation_vector_elements(inner, 1.0, kind),
