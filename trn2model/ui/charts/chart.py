@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trn2model.ui.charts.frame import frame
 from trn2model.ui.charts.template import Mode, palette, template_name
 from trn2model.ui.tables import Table
 
@@ -88,9 +89,9 @@ def compose(
         "pad": {"t": 10 + 20 * (len(title_lines) - 1), "l": 8},
     }
     head = 26 + 20 * len(title_lines) + 16 * len(subtitle_lines)
-    margin = {"l": 8, "r": 8, "b": 8, **layout.get("margin", {})}
-    margin["t"] = head + margin.get("t", 0)
-    whole = {"template": template_name(mode), **layout, "height": height + head, "title": title, "margin": margin}
+    placed = frame(traces, layout, wide=wide)
+    placed["margin"]["t"] += head
+    whole = {"template": template_name(mode), **layout, **placed, "height": height + head, "title": title}
     return Chart(words, {"data": [dict(trace) for trace in traces], "layout": whole}, table, wide, picks)
 
 

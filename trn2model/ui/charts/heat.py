@@ -73,7 +73,7 @@ def heat_table(
             "fixedrange": True,
             "tickfont": {"color": palette(mode).text},
         },
-        "margin": {"l": 8, "r": 8, "t": 30, "b": 12},
+        "margin": {"r": 78 if bar_title else 8, "t": 34, "b": 8},
     }
     traces = heat_traces(grid, scale, bar_title, mode)
     return compose(words, traces, layout, table, mode, 50 + row_height * len(grid.row_names))

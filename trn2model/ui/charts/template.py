@@ -230,7 +230,6 @@ def _template(mode: Mode) -> dict[str, Any]:
         "ticks": "outside",
         "tickcolor": colours.line,
         "ticklen": 4,
-        "automargin": True,
         "title": {"standoff": 8, "font": {"size": 12, "color": colours.muted}},
         "tickfont": {"size": 12, "color": colours.muted},
     }

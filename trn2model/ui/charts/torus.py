@@ -88,7 +88,7 @@ def torus_planes(words: Words, torus: Torus, bar_title: str, table: Table, mode:
     layout: dict[str, Any] = {
         "showlegend": False,
         "hovermode": "closest",
-        "margin": {"t": 0},
+        "margin": {"l": 74 if has_z else 8, "b": 24 if has_z else 8},
         "xaxis": {**bare, "range": [-0.8, width - 0.2], "constrain": "domain"},
         "yaxis": {
             **bare,
