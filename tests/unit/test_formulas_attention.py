@@ -103,16 +103,16 @@ def test_no_engine_is_slower_than_measured_flash_kernels(heads, query, context, 
 
 @pytest.mark.parametrize(("query", "context", "block"), [(1024, 1024, 128), (512, 4096, 256), (768, 768, 768)])
 def test_flash_traffic_is_counted_block_by_block(query, context, block):
-    """Each block of queries streams the keys up to the middle of what its queries see."""
+    """Each block of queries streams the keys up to its own last query."""
     heads, kv_heads, qk, v, width = 8, 2, 192, 128, 2
-    kv = sum(context - query + start + block / 2 for start in range(0, query, block))
-    expected = width * (qk + v) * (query * heads + max(kv, context) * kv_heads)
+    kv = sum(range(context, context - query, -block))
+    expected = width * (qk + v) * (query * heads + kv * kv_heads)
     assert flash_hbm_bytes(query, context, heads, kv_heads, qk, v, width, block) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_part_of_a_block_streams_the_keys_like_a_whole_one():
-    shares = [flash_hbm_bytes(q, 1e6, 0.0, 1.0, 1.0, 0.0, 1.0, 128.0) / (1e6 - q / 2) for q in (129.0, 256.0, 257.0)]
-    assert shares == pytest.approx([2, 2, 3], rel=1e-12)
+    reads = [flash_hbm_bytes(q, 1e6, 0.0, 1.0, 1.0, 0.0, 1.0, 128.0) for q in (129.0, 256.0, 257.0)]
+    assert reads == pytest.approx([2e6 - 128, 2e6 - 128, 3e6 - 3 * 128], rel=1e-12)
 
 
 def test_one_block_reads_everything_once():

@@ -155,10 +155,10 @@ def flash_hbm_bytes(
     r"""HBM traffic of flash attention for one sequence: queries and outputs once, keys and values per query block.
 
     .. math::
-        T = b (d_{qk} + d_v) \left( q H + H_{kv}
-            \max\left(c, \left\lceil \tfrac{q}{B} \right\rceil \left(c - \tfrac{q}{2}\right) \right) \right)
+        T = b (d_{qk} + d_v) \left( q H + H_{kv} \sum_{i=0}^{n-1} (c - i B) \right), \quad
+        n = \left\lceil \tfrac{q}{B} \right\rceil
 
-    The mean block sees :math:`c - q/2` tokens under the causal mask.
+    Blocks are cut from the last query on; under the causal mask each reads the tokens up to its own last one.
 
     Parameters
     ----------
@@ -192,8 +192,8 @@ def flash_hbm_bytes(
     ----------
     .. [1] flash-attention
     """
-    streamed = np.ceil(query_tokens / query_block) * (context_tokens - 0.5 * query_tokens)
-    keys_read = np.maximum(context_tokens, streamed)
+    blocks = np.ceil(query_tokens / query_block)
+    keys_read = blocks * (context_tokens - 0.5 * query_block * (blocks - 1.0))
     return element_bytes * (qk_size + v_size) * (query_tokens * num_heads + num_kv_heads * keys_read)
 
 
