@@ -39,6 +39,14 @@ def test_fitting_again_gives_the_committed_constants(name: str) -> None:
         assert getattr(profile(name).constants, key) == pytest.approx(value, rel=1e-9), key
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(fitted_names()) - set(QUICK)))
+def test_fitting_the_larger_profiles_again_gives_the_committed_constants(name: str) -> None:
+    found = fit_profile(name, cross_validate=False)
+    for key, value in found.constants.items():
+        assert getattr(profile(name).constants, key) == pytest.approx(value, rel=1e-9), key
+
+
 def test_fitting_again_gives_the_committed_file() -> None:
     found = fit_profile("trn1-links")
     written = resources.files("trn2model").joinpath("data", "profiles", "trn1-links.toml").read_text(encoding="utf-8")

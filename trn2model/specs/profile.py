@@ -176,7 +176,7 @@ def chosen_profile(system: System, workload: str, name: str | None = None) -> tu
     else:
         said = f"{found.name} was fitted to {', '.join(found.systems)}; extrapolated to {system.name}"
     low, high = _outside()
-    return replace(found, widening=(low, high)), (f"{said}: ranges are wider by {1 / low:.2g} and {high:.2g} times.",)
+    return replace(found, widening=(low, high)), (f"{said}: ranges are wider by {1 / low:.3g} and {high:.3g} times.",)
 
 
 @cache
