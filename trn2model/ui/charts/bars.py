@@ -86,7 +86,7 @@ def stacked_bar(
     }
     if limit:
         layout |= _limit_line(limit, total, extent, colours)
-    return compose(words, [_segment(part, extent, colours) for part in shown], layout, table, mode, 220)
+    return compose(words, [_segment(part, extent, colours) for part in shown], layout, table, mode, 150)
 
 
 def row_bars(
@@ -202,7 +202,7 @@ def overlap_bars(
         "xaxis": {"range": [0, extent], "title": {"text": axis_title}},
         "yaxis": _row_axis(colours),
     }
-    return compose(words, [whole, share], layout, table, mode, 110 + _ROW_HEIGHT * max(len(rows), 2))
+    return compose(words, [whole, share], layout, table, mode, 70 + _ROW_HEIGHT * max(len(rows), 2))
 
 
 def _row_axis(colours: Palette) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def compose(
     mode : {"light", "dark"}
         Dress of the figure.
     height : int
-        Height of the drawing below the titles; `layout` gives its top margin as the room between the two. [px]
+        Height of the drawing between titles and legend; `layout` gives its top margin as the room between the two. [px]
     wide : bool
         Whether it needs the width of a screen to be read.
     picks : str
@@ -89,9 +89,9 @@ def compose(
         "pad": {"t": 10 + 20 * (len(title_lines) - 1), "l": 8},
     }
     head = 26 + 20 * len(title_lines) + 16 * len(subtitle_lines)
-    placed = frame(traces, layout, wide=wide)
+    placed, room = frame(traces, layout, wide=wide)
     placed["margin"]["t"] += head
-    whole = {"template": template_name(mode), **layout, **placed, "height": height + head, "title": title}
+    whole = {"template": template_name(mode), **layout, **placed, "height": height + head + room, "title": title}
     return Chart(words, {"data": [dict(trace) for trace in traces], "layout": whole}, table, wide, picks)
 
 

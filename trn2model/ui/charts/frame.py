@@ -14,7 +14,7 @@ _LETTER: Final = 6.8
 _NUMBER_WIDTH: Final = 42
 _TITLE: Final = 22
 _TICKS: Final = 26
-_COLOUR_BAR: Final = 78
+_COLOUR_BAR: Final = 94
 _LEGEND_ROW: Final = 19
 _LEGEND_KEY: Final = 46
 _NARROW: Final = 340
@@ -25,7 +25,7 @@ Layout = Mapping[str, Any]
 Traces = Sequence[Mapping[str, Any]]
 
 
-def frame(traces: Traces, layout: Layout, *, wide: bool) -> dict[str, Any]:
+def frame(traces: Traces, layout: Layout, *, wide: bool) -> tuple[dict[str, Any], int]:
     """Margins of a chart and the place of its legend; what the layout says itself is kept.
 
     Parameters
@@ -41,6 +41,8 @@ def frame(traces: Traces, layout: Layout, *, wide: bool) -> dict[str, Any]:
     -------
     dict
         Layout keys `margin` and, for a legend below the plot, `legend`.
+    int
+        Height of that legend. [px]
     """
     rows = _legend_rows(traces, layout, _WIDE if wide else _NARROW)
     room = _LEGEND_ROW * rows + 8 if rows else 0
@@ -53,9 +55,9 @@ def frame(traces: Traces, layout: Layout, *, wide: bool) -> dict[str, Any]:
         "autoexpand": False,
     }
     if not rows:
-        return {"margin": margin}
+        return {"margin": margin}, 0
     below = {"yref": "container", "y": 0.005, "yanchor": "bottom", "x": 0, "xanchor": "left"}
-    return {"margin": margin, "legend": {**layout.get("legend", {}), **below}}
+    return {"margin": margin, "legend": {**layout.get("legend", {}), **below}}, room
 
 
 def _left(traces: Traces, axis: Layout) -> int:
@@ -83,7 +85,9 @@ def _bottom(axis: Layout) -> int:
 
 
 def _has_scale(trace: Mapping[str, Any]) -> bool:
-    shown: bool = trace.get("showscale", trace.get("type") == "heatmap") or trace.get("marker", {}).get("showscale", False)
+    shown: bool = trace.get("showscale", trace.get("type") == "heatmap") or trace.get("marker", {}).get(
+        "showscale", False
+    )
     return shown
 
 

@@ -84,7 +84,7 @@ def roofline(
         "legend": {"y": -0.16},
         "hovermode": "closest",
     }
-    return compose(words, traces, layout, table, mode, 440, wide=True)
+    return compose(words, traces, layout, table, mode, 410, wide=True)
 
 
 def _frame(ceilings: Sequence[Ceiling], points: Sequence[Point]) -> tuple[Range, Range]:

@@ -14,7 +14,7 @@ from trn2model.ui.charts.chart import Chart, Words, file_stem
 from trn2model.ui.charts.heat import Grid, heat_table
 from trn2model.ui.charts.roofline import Ceiling, Point, roofline
 from trn2model.ui.charts.template import Mode, share_scale
-from trn2model.ui.format import NOTHING, bandwidth, count, duration, exact, flop_rate, percent, quantity, significant
+from trn2model.ui.format import NOTHING, bandwidth, count, duration, exact, percent, quantity, significant
 from trn2model.ui.present.content import Content, Metric, Verdict
 from trn2model.ui.present.steps import GROUPS, OperatorRow, operator_rows
 from trn2model.ui.present.verdict import bound_sentence
@@ -184,7 +184,7 @@ def _verdict(estimate: TrainingEstimate) -> str:
     ridge = dense / core.chip.hbm_bandwidth
     memory = bandwidth(core.chip.hbm_bandwidth)
     return (
-        f"One {core.chip.name} peaks at {flop_rate(dense)} dense {scenario.precision} and {memory} of HBM: "
+        f"One {core.chip.name} peaks at {_printed(dense)} dense {scenario.precision} and {memory} of HBM: "
         f"operators below {significant(ridge)} FLOP/B wait for memory. "
         f"{bound_sentence(estimate)}"
     )
@@ -196,12 +196,12 @@ def _metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
     sparse = _peak(core, scenario.precision, scenario.sparsity, scenario.peak_basis)
     peak = Metric(
         f"{scenario.precision} dense",
-        flop_rate(chip.flop_rate[scenario.precision]),
+        _printed(chip.flop_rate[scenario.precision]),
         "Published dense peak of one chip.",
     )
     fitted = Metric(
         f"{scenario.precision} {scenario.sparsity}",
-        flop_rate(sparse or 0.0),
+        _printed(sparse or 0.0),
         "Rate of weight GEMMs, in FLOP of the dense product.",
     )
     return (
@@ -229,7 +229,7 @@ def _ceilings(estimate: TrainingEstimate) -> tuple[Ceiling, ...]:
     reach, stream = dense * _gemm_efficiency(real, precision), slope * real.hbm_efficiency
     ceilings = [
         Ceiling(
-            f"ideal: {significant(dense)} TFLOP/s {precision} dense, {significant(slope)} TB/s",
+            f"ideal: {_printed(chip.flop_rate[precision])} {precision} dense, {significant(slope)} TB/s",
             slope,
             dense,
             "solid",
@@ -240,7 +240,7 @@ def _ceilings(estimate: TrainingEstimate) -> tuple[Ceiling, ...]:
     sparse = _peak(resolved.core, precision, pattern, resolved.scenario.peak_basis)
     if pattern != "dense" and sparse:
         roof = from_si(sparse, "TFLOP/s")
-        ceilings.append(Ceiling(f"ideal sparse {pattern}: {significant(roof)} TFLOP/s", slope, roof, "dot", None))
+        ceilings.append(Ceiling(f"ideal sparse {pattern}: {_printed(sparse)}", slope, roof, "dot", None))
     return tuple(ceilings)
 
 
@@ -276,6 +276,11 @@ def _peak(core: LogicalCore, dtype: str, pattern: str, basis: str) -> float | No
         return core.ranks_per_chip * sparse_rate(core, dtype, sparsity(pattern), basis)
     except UnsupportedError:
         return None
+
+
+def _printed(rate: float) -> str:
+    """Peak as its source prints it."""
+    return f"{_tera(rate)} TFLOP/s"
 
 
 def _share(rate: float | None, top: float) -> float | None:
