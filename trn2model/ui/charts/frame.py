@@ -16,8 +16,9 @@ _TITLE: Final = 22
 _TICKS: Final = 26
 _COLOUR_BAR: Final = 94
 _LEGEND_ROW: Final = 19
-_LEGEND_KEY: Final = 46
-_NARROW: Final = 340
+_LEGEND_LETTER: Final = 6.1
+_LEGEND_KEY: Final = 42
+_NARROW: Final = 346
 _WIDE: Final = 740
 _MARKUP: Final = re.compile(r"<[^>]*>")
 
@@ -97,7 +98,7 @@ def _legend_rows(traces: Traces, layout: Layout, width: int) -> int:
     wanted = layout.get("showlegend", len(traces) > 1)
     if not wanted or not names or layout.get("legend", {}).get("y", -1) >= 0:
         return 0
-    widths = [_LETTER * len(_MARKUP.sub("", name)) + _LEGEND_KEY for name in names]
+    widths = [_LEGEND_LETTER * len(_MARKUP.sub("", name)) + _LEGEND_KEY for name in names]
     if sum(widths) <= width:
         return 1
     return math.ceil(len(names) / max(int(width // max(widths)), 1))

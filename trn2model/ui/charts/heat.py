@@ -10,6 +10,7 @@ from trn2model.ui.charts.template import Mode, Scale, colour_at, ink_on, palette
 from trn2model.ui.tables import Table
 
 _ROW_HEIGHT: Final = 26
+_MANY: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,9 @@ def heat_table(
         "margin": {"r": 78 if bar_title else 8, "t": 34, "b": 8},
     }
     traces = heat_traces(grid, scale, bar_title, mode)
-    return compose(words, traces, layout, table, mode, 50 + row_height * len(grid.row_names))
+    return compose(
+        words, traces, layout, table, mode, 50 + row_height * len(grid.row_names), wide=len(grid.column_names) > _MANY
+    )
 
 
 def heat_traces(grid: Grid, scale: Scale, bar_title: str | None, mode: Mode) -> list[dict[str, Any]]:

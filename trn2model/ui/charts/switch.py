@@ -54,7 +54,7 @@ def switch_ports(
     """
     columns = min(len(ports), _PER_ROW)
     rows = -(-len(ports) // _PER_ROW)
-    height = _ROW_HEIGHT * rows + 20
+    height = max(_ROW_HEIGHT * rows + 20, 150 if switch_name else 0)
     traces = _port_traces(ports, bar_title, mode) if switch_name else []
     layout: dict[str, Any] = {
         "showlegend": False,

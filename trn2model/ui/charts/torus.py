@@ -79,7 +79,7 @@ def torus_planes(words: Words, torus: Torus, bar_title: str, table: Table, mode:
     plane_rows = -(-torus.shape[2] // torus.planes_per_row)
     width, depth = _extent(torus)
     unit = _ROW_UNIT if width > _WIDE else _GRID_UNIT
-    plane_height = max(round(unit * depth), 120)
+    plane_height = max(round(unit * depth), 150)
     height = plane_height + (_HEAT_HEIGHT if has_z else 0)
     floor = (_HEAT_HEIGHT + 10) / height if has_z else 0.0
     flat = [link for link in torus.links if link.axis != 2]

@@ -94,7 +94,7 @@ class Groups:
         chips = self.chips(group)
         domains = np.unique(chips // self.fabric.chips_per_domain)
         if len(chips) == 1:
-            return "inside one chip"
+            return "1 chip"
         where = self.fabric.coordinates[chips % self.fabric.chips_per_domain]
         sizes = [len(np.unique(column)) for column in where.T]
         shape = " × ".join(f"{size} along {axis}" for axis, size in zip("xyz", sizes, strict=True) if size > 1)

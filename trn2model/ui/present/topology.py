@@ -152,7 +152,7 @@ def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load:
         Chips coloured by group, links by load.
     """
     fabric = estimate.network.fabric
-    title = "share of the step a link is busy" if view.basis == "utilisation" else "bytes against the fullest link"
+    title = "busy share of the step" if view.basis == "utilisation" else "bytes against the fullest link"
     words = _words(estimate, view, load)
     twin = _link_table(fabric, load)
     if fabric.interconnect == "torus":
@@ -387,10 +387,10 @@ def _rates(fabric: Fabric) -> str:
 def _words(estimate: TrainingEstimate, view: View, load: Traffic) -> Words:
     scenario, fabric = estimate.resolved.scenario, estimate.network.fabric
     what = "all axes" if view.axis == ALL else AXIS_NAMES[view.axis]
-    number = f" in system {view.domain}" if fabric.num_domains > 1 else ""
-    title = f"Link load of {what}{number}" if fabric.num_links else f"The {rank_name(estimate.resolved)}s of one chip"
+    number = f"system {view.domain} · " if fabric.num_domains > 1 else ""
+    title = f"Link load of {what}" if fabric.num_links else f"The {rank_name(estimate.resolved)}s of one chip"
     alt = f"{title}. " + (_hottest_sentence(fabric, load) if load.bytes.any() else "No bytes on links.")
     stem = file_stem(
         "trn2model", "topology", view.axis, model_title(scenario.model), f"{scenario.count}x{scenario.system}"
     )
-    return Words(title, subtitle(scenario), alt, stem)
+    return Words(title, f"{number}{subtitle(scenario)}", alt, stem)

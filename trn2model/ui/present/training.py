@@ -135,7 +135,7 @@ def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
         start += value
     words = _words(estimate, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
     return row_bars(
-        words, rows, f"time from the start of the step [{unit}], parts added up", None, _time_table(estimate), mode
+        words, rows, f"time from the start of the step [{unit}]", None, _time_table(estimate), mode
     )
 
 

@@ -22,7 +22,7 @@ AXIS_NAMES: Final = {
     "pp": "pipeline parallel",
 }
 _HEADLINE: Final = ("model", "system", "count")
-_UNPRINTABLE: Final = re.compile(r"[^\w .,:+()×/-]")
+_UNPRINTABLE: Final = re.compile(r"[^\w .,:;=%+()×/-]")
 
 
 def plain(text: str, length: int = 60) -> str:
