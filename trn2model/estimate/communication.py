@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.layer import RankWork
 from trn2model.estimate.network import Network
 from trn2model.estimate.parameters import kv_heads_per_rank, value_size
+from trn2model.estimate.rank_work import RankWork, expert_imbalance
 from trn2model.estimate.traffic import CollectiveCost
 from trn2model.estimate.training_compute import TrainingCompute
 from trn2model.formulas import Numeric, moe
@@ -156,8 +156,8 @@ def _statistics(work: RankWork, network: Network, counts: _BlockCounts) -> Call:
 def _expert_gather_bytes(resolved: Resolved, work: RankWork, hidden_bytes: Numeric) -> Numeric:
     """Tokens gathered over tp before the experts: the routed copies once ep spreads them, else the tokens."""
     blocks = [layer.feed_forward for layer in resolved.model.layer_kinds]
-    per_token = [float(block.experts_per_token) for block in blocks if isinstance(block, Moe)]
-    routed = hidden_bytes * max(per_token) * work.moe_imbalance
+    copies = [np.asarray(b.experts_per_token * expert_imbalance(b, work)) for b in blocks if isinstance(b, Moe)]
+    routed = hidden_bytes * np.max(copies, axis=0)
     return np.where(np.asarray(work.ep) > 1.0, routed, hidden_bytes)
 
 
@@ -169,11 +169,11 @@ def _expert_parallel(resolved: Resolved, work: RankWork, network: Network, count
         if not isinstance(layer.feed_forward, Moe):
             continue
         payload = moe.dispatch_bytes(
-            work.shard_tokens,
+            work.tokens / work.tp,
             float(layer.feed_forward.experts_per_token),
             float(resolved.model.hidden_size),
             work.element_bytes,
-            work.moe_imbalance,
+            expert_imbalance(layer.feed_forward, work),
         )
         cost = network.cost(("ep",), "all_to_all", payload)
         twice = counts.only(index, 2.0)

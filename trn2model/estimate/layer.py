@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,64 +11,11 @@ from numpy.typing import NDArray
 
 from trn2model.estimate.operators import Operator
 from trn2model.estimate.parameters import kv_heads_per_rank
+from trn2model.estimate.rank_work import RankWork
 from trn2model.formulas import Numeric, attention, elementwise, moe
 from trn2model.specs.model import Attention, LatentAttention, Layer, Mlp, ModelSpec, Moe
-from trn2model.specs.numerics import dtype
 
 _DENSE_WEIGHTS: Final = frozenset({"lm_head", "router"})
-
-
-@dataclass(frozen=True, slots=True)
-class RankWork:
-    """What one rank computes in one pass: tokens, contexts and its share of the model.
-
-    `tokens` are the rows of its GEMMs; `shard_tokens` those of operators outside the tensor-parallel region
-    (fewer under sequence parallelism); `query_tokens` and `context_tokens` are per sequence and whole, `cp` ranks
-    share the pairs. `span_tokens` above the queries: the pass is the mean of many whose queries cover a stretch of
-    that many positions around these. `decode` reads the context from the KV cache and absorbs the MLA projections.
-    `expert_padding` 1 reads one expert for every routed token, however many tokens share an expert. In decode a row
-    of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle ones too. `kv_expansion` 1 reads keys and
-    values once for every query head; `dense_experts` 1 runs every expert on every token of a prompt and
-    adds up all their outputs in `expert_sum_passes`.
-    """
-
-    tokens: Numeric
-    shard_tokens: Numeric
-    sequences: Numeric
-    query_tokens: Numeric
-    context_tokens: Numeric
-    tp: Numeric
-    cp: Numeric
-    ep: Numeric
-    element_bytes: float
-    kv_element_bytes: float
-    moe_imbalance: Numeric
-    flash: bool
-    decode: bool
-    query_block: float
-    span_tokens: Numeric = 0.0
-    expert_padding: float = 0.0
-    lanes: float = 1.0
-    lane_padding: float = 0.0
-    kv_expansion: float = 0.0
-    dense_experts: float = 0.0
-    expert_sum_passes: float = 1.0
-
-
-def activation_bytes(precision: str) -> float:
-    """Bytes per element of activations between operators: fp8 matmuls keep 16-bit activations.
-
-    Parameters
-    ----------
-    precision : str
-        Matmul dtype.
-
-    Returns
-    -------
-    float
-        Bytes per element. [B]
-    """
-    return max(dtype(precision).storage_bytes, dtype("bf16").storage_bytes)
 
 
 def sparse_operators(operators: Sequence[Operator], pattern: str) -> NDArray[np.bool_]:

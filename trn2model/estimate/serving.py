@@ -12,8 +12,8 @@ import numpy as np
 from trn2model.estimate.collective_plans import ALGORITHMS
 from trn2model.estimate.feasibility import memory_violations
 from trn2model.estimate.kv_cache import kv_bytes_per_token, kv_replication
-from trn2model.estimate.layer import RankWork
 from trn2model.estimate.network import Network, plan_network
+from trn2model.estimate.rank_work import RankWork
 from trn2model.estimate.result import CommunicationUse, Cost, MemoryUse, Violation, to_json
 from trn2model.estimate.serving_draft import draft_resolved, with_draft
 from trn2model.estimate.serving_memory import serving_memory

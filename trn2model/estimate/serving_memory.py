@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.estimate.kv_cache import kv_elements_per_token, kv_replication, windowed_tokens
-from trn2model.estimate.layer import RankWork
 from trn2model.estimate.model_states import parameter_shares
+from trn2model.estimate.rank_work import RankWork
 from trn2model.estimate.result import MemoryUse
 from trn2model.estimate.serving_draft import draft_kv_bytes, draft_weight_bytes
 from trn2model.estimate.stages import stage_table

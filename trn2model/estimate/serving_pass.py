@@ -9,17 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.estimate.communication import Call, microbatch_calls
-from trn2model.estimate.layer import (
-    RankWork,
-    activation_bytes,
-    embedding_operators,
-    head_operators,
-    layer_operators,
-    sparse_operators,
-)
+from trn2model.estimate.layer import embedding_operators, head_operators, layer_operators, sparse_operators
 from trn2model.estimate.model_states import sparse_weight_width
 from trn2model.estimate.network import Network
 from trn2model.estimate.operators import OperatorTable, Widths, evaluate, tile_cores
+from trn2model.estimate.rank_work import RankWork, activation_bytes
 from trn2model.estimate.rates import rank_rates
 from trn2model.estimate.result import CommunicationUse
 from trn2model.estimate.stages import stage_table

@@ -15,13 +15,13 @@ from trn2model.estimate.collective_plans import ALGORITHMS
 from trn2model.estimate.communication import Call, Transfer, microbatch_calls, stage_transfer
 from trn2model.estimate.feasibility import memory_violations
 from trn2model.estimate.gradient_exchange import gradient_exchange
-from trn2model.estimate.layer import RankWork
 from trn2model.estimate.link_loads import LinkLoad, step_link_load
 from trn2model.estimate.model_flop import forward_flop
 from trn2model.estimate.model_states import ParameterShare, parameter_shares, training_optimizer
 from trn2model.estimate.network import Network, plan_network
 from trn2model.estimate.operators import OperatorTable
 from trn2model.estimate.optimizer_step import optimizer_step
+from trn2model.estimate.rank_work import RankWork
 from trn2model.estimate.rates import mfu_flop_rate
 from trn2model.estimate.result import CommunicationUse, Cost, LinkUse, MemoryUse, Violation, to_json
 from trn2model.estimate.stages import StageTable, stage_table

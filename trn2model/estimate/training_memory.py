@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.estimate.communication import kv_shard_bytes
-from trn2model.estimate.layer import RankWork
 from trn2model.estimate.model_states import ParameterShare, model_states
 from trn2model.estimate.parameters import kv_heads_per_rank, value_size
+from trn2model.estimate.rank_work import RankWork, expert_imbalance
 from trn2model.estimate.result import MemoryUse
 from trn2model.estimate.stages import StageTable
 from trn2model.estimate.summary import reserve_bytes, scalar
@@ -126,7 +126,7 @@ def _feed_forward_bytes(spec: Mlp | Moe, hidden_size: float, work: RankWork, kee
     widths = (float(spec.gated), work.element_bytes, up, keep["activation"])
     if isinstance(spec, Mlp):
         return memory.mlp_divided_bytes(spec.ffn_size, *widths)
-    copies = spec.experts_per_token * work.moe_imbalance
+    copies = spec.experts_per_token * expert_imbalance(spec, work)
     routed = memory.mlp_divided_bytes(copies * spec.ffn_size, *widths)
     routed = routed + work.tp * (up + down) * copies * hidden_size * work.element_bytes
     return routed + memory.mlp_divided_bytes(spec.shared_ffn_size, *widths)

@@ -101,7 +101,7 @@ def pipeline_step(
         parts=parts,
         counts=counts,
         time=sum(parts.values(), np.zeros(plan.shape)),
-        windows=_free_windows(compute, exposed, calls, counts),
+        windows=_free_windows(compute, exposed, calls, counts, steady / plan.num_microbatches),
         stage_times=times,
     )
 
@@ -162,14 +162,18 @@ def _transfers(resolved: Resolved, slowest: Numeric, slack: Numeric, transfer: T
 
 
 def _free_windows(
-    compute: TrainingCompute, exposed: Mapping[str, Floats], calls: Sequence[Call], counts: Floats
+    compute: TrainingCompute,
+    exposed: Mapping[str, Floats],
+    calls: Sequence[Call],
+    counts: Floats,
+    waiting_time: Numeric,
 ) -> Windows:
-    """Compute of one microbatch during which no other axis already hides its communication."""
+    """Time of one microbatch in which no other axis hides its communication: compute, and waits for a neighbour."""
     link = [np.sum([call.cost.time * getattr(call, phase) for call in calls], axis=0) for phase in _PHASES]
     busy = (compute.forward, compute.backward_input + compute.backward_weight + compute.recompute)
     waiting = np.sum(list(exposed.values()), axis=0)
     free = [((busy[i] - link[i] + waiting[i]) * counts).sum(axis=0) for i in range(len(_PHASES))]
-    return Windows(*(np.maximum(window, 0.0) for window in free))
+    return Windows(*(np.maximum(window, 0.0) + waiting_time / len(_PHASES) for window in free))
 
 
 _PHASES = ("forward", "backward")

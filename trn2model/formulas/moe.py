@@ -69,6 +69,36 @@ def tokens_per_expert(tokens: Numeric, num_experts: Numeric, experts_per_token: 
     return np.minimum(tokens, imbalance * tokens * experts_per_token / num_experts)
 
 
+def bounded_imbalance(imbalance: Numeric, num_experts: Numeric, experts_per_token: Numeric) -> Numeric:
+    r"""Imbalance that routing can reach: no expert gets a token twice.
+
+    .. math:: \gamma' = \min\left( \gamma, \tfrac{E}{k} \right)
+
+    Parameters
+    ----------
+    imbalance : Numeric, shape (...)
+        Load of the busiest expert over the mean, :math:`\gamma \ge 1`. [1]
+    num_experts : Numeric, shape (...)
+        Routed experts, :math:`E`. [1]
+    experts_per_token : Numeric, shape (...)
+        Experts that a token visits, :math:`k \le E`. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        The imbalance, at most that of every token choosing the same experts. [1]
+
+    Notes
+    -----
+    Validity: any extents with k <= E.
+
+    References
+    ----------
+    .. [1] jax-scaling-book
+    """
+    return np.minimum(imbalance, np.asarray(num_experts) / experts_per_token)
+
+
 def dispatch_bytes(
     tokens: Numeric, experts_per_token: Numeric, hidden_size: Numeric, element_bytes: Numeric, imbalance: Numeric
 ) -> Numeric:
