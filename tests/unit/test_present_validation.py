@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -15,6 +16,7 @@ from trn2model.specs.model import ModelSpec
 from trn2model.specs.scenario import Scenario
 from trn2model.ui.charts.chart import Chart, Words
 from trn2model.ui.charts.parity import MOST_POINTS, Dot, Picked, Series, parity
+from trn2model.ui.charts.strip import ratio_strip
 from trn2model.ui.present import evidence_point, validation
 from trn2model.ui.present.content import Content, Facts, Listing
 from trn2model.ui.present.evidence import KIND_NAMES, Evidence, gather
@@ -34,7 +36,7 @@ def evidence() -> Evidence:
     return gather()
 
 
-def blocks(content: Content, kind: type) -> list:
+def blocks(content: Content, kind: type) -> list[Any]:
     return [block for row in content.rows for block in row if isinstance(block, kind)]
 
 
@@ -181,6 +183,30 @@ def test_a_long_series_is_cut_into_traces_that_a_browser_draws() -> None:
     series = Series("A", "circle", 8, 0, dots)
     chart = parity(words, [series], Picked(dots[0], 0.5, 2.0), (1.0, 3000.0), table(("a",), [("b",)]), "light")
     assert sorted(len(trace["x"]) for trace in chart.figure["data"] if "customdata" in trace) == [1, MOST_POINTS]
+
+
+def test_strips_stand_apart_and_show_ratios_round_one() -> None:
+    dots = (Dot(1.0, 0.5, "a", ""), Dot(2.0, 2.0, "b", ""), Dot(1.0, 1.1, "c", ""))
+    series = Series("A", "circle-open", 8, 1, dots)
+    groups = {"a": "first", "b": "second", "c": "first"}
+    words = Words("t", "s", "a", "f")
+    chart = ratio_strip(words, groups, [series], table(("a",), [("b",)]), "dark", "key")
+    trace, layout = chart.figure["data"][0], chart.figure["layout"]
+    assert trace["x"] == [0.5, 1.0, 1.1]
+    assert [round(y) for y in trace["y"]] == [0, 1, 0]
+    assert trace["y"][0] != trace["y"][2]
+    assert layout["yaxis"]["ticktext"] == ["first", "second"]
+    assert sum(layout["xaxis"]["range"]) == pytest.approx(0.0)
+    assert layout["shapes"][0]["x0"] == pytest.approx(0.8)
+    assert chart.picks == "key"
+
+
+@pytest.mark.parametrize(("extent", "ticks"), [((0.01, 0.1), 5), ((0.01, 1.0), 5), ((1e-5, 1.0), 6)])
+def test_axes_have_some_ticks_whatever_they_span(extent: tuple[float, float], ticks: int) -> None:
+    dots = (Dot(*extent, "a", ""),)
+    words = Words("t", "s", "a", "f")
+    chart = parity(words, [Series("A", "circle", 8, None, dots)], None, extent, table(("a",), [("b",)]), "light")
+    assert abs(len(chart.figure["layout"]["xaxis"]["tickvals"]) - ticks) <= 1
 
 
 def test_profile_is_named_and_extrapolation_said() -> None:

@@ -24,6 +24,8 @@ from trn2model.ui.tables import Table, to_csv, to_csv_book
 
 _TABLE_HEIGHT: Final = 420
 _LONG_TABLE: Final = 13
+#: The browser would print four decimals, which is nothing for microseconds.
+_SECONDS: Final = "%.4g"
 #: Columns of text that the browser would cut too short.
 _WIDTHS: Final[dict[str, Literal["small", "medium", "large"]]] = {
     "value": "small",
@@ -266,6 +268,9 @@ def _pick_row(key: str, target: str, names: tuple[Any, ...]) -> None:
 def _show_table(table: Table, picks: str = "", key: str | None = None) -> None:
     frame = pd.DataFrame(list(table.rows), columns=list(table.columns))
     columns = {name: st.column_config.Column(width=width) for name, width in _WIDTHS.items() if name in table.columns}
+    for name in table.columns:
+        if name.endswith("[s]"):
+            columns[name] = st.column_config.NumberColumn(format=_SECONDS)
     if "locator" in table.columns:
         columns["locator"] = st.column_config.LinkColumn(width="medium")
     choosing: dict[str, Any] = {}

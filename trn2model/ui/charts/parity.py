@@ -18,8 +18,8 @@ BAND: Final = 0.2
 MOST_POINTS: Final = 2000
 _HEIGHT: Final = 430
 _ROOM: Final = 1.5  # factor of room round the points
-_FEW_DECADES: Final = 2.0
-_STEPS: Final = (1, 2, 5)
+#: Ticks within a decade, for axes of at most so many decades.
+_STEPS: Final = ((1.5, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
 _BAND_OPACITY: Final = 0.12
 
 
@@ -192,7 +192,7 @@ def _picked_traces(picked: Picked | None, colours: Palette) -> list[dict[str, An
 
 def _axis(title: str, low: float, high: float) -> dict[str, Any]:
     first, last = math.log10(low), math.log10(high)
-    steps = _STEPS if last - first < _FEW_DECADES else (1,)
+    steps = next(steps for decades, steps in _STEPS if last - first <= decades)
     powers = range(math.floor(first), math.ceil(last) + 1)
     ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
     return {

@@ -65,7 +65,7 @@ def content(subject: object, mode: Mode, evidence: Evidence, view: View) -> Cont
     named = [(point.id, _group(evidence, point, view.group)) for point in shown.points]
     return Content(
         title="Validation",
-        configuration="",
+        configuration="Measurements do not depend on the scenario in the sidebar; each opens with its own.",
         verdict=verdict(evidence.points),
         metrics=metrics(evidence.points),
         rows=(
