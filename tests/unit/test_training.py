@@ -153,3 +153,14 @@ def _ends(result: object) -> float:
     resolved = result.resolved  # type: ignore[attr-defined]
     width = 1.0 if resolved.weight_dtype == "fp8" else 2.0
     return float(2.0 * resolved.model.vocab_size * resolved.model.hidden_size * width / resolved.plan.tp)
+
+
+def test_sparse_adjusted_mfu_stands_beside_the_dense_one() -> None:
+    """Equal when dense; with a pattern it is the share of the step at the peaks the matmuls may use, so below 1."""
+    dense, sparse = (
+        estimate(Scenario(model="llama-3.1-8b", tp=8, sparsity=s, profile="ideal")) for s in ("dense", "4:16")
+    )
+    assert dense.mfu_sparse_adjusted == pytest.approx(dense.mfu, rel=1e-12)
+    assert sparse.mfu_sparse_adjusted < 1
+    assert sparse.mfu > dense.mfu
+    assert sparse.mfu_sparse_adjusted < sparse.mfu

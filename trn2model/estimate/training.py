@@ -22,7 +22,7 @@ from trn2model.estimate.network import Network, plan_network
 from trn2model.estimate.operators import OperatorTable
 from trn2model.estimate.optimizer_step import optimizer_step
 from trn2model.estimate.rank_work import RankWork
-from trn2model.estimate.rates import mfu_flop_rate
+from trn2model.estimate.rates import mfu_flop_rate, rank_rates
 from trn2model.estimate.result import CommunicationUse, Cost, LinkUse, MemoryUse, Violation, to_json
 from trn2model.estimate.stages import StageTable, stage_table
 from trn2model.estimate.summary import assumptions, num_chips, rent, scalar
@@ -52,6 +52,7 @@ class TrainingEstimate:
     tokens_per_s: Numeric
     tokens_per_s_per_chip: Numeric
     mfu: Numeric
+    mfu_sparse_adjusted: Numeric
     hfu: Numeric
     bubble_fraction: Numeric
     model_flop_per_step: Numeric
@@ -133,6 +134,10 @@ class TrainingEstimate:
         return result
 
 
+#: Passes of a step over each weight: forward, input gradient, weight gradient.
+_PASSES: Final = 3.0
+
+
 class _Parts(NamedTuple):
     """What one step is made of, before it is summed up."""
 
@@ -180,6 +185,7 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
         tokens_per_s=scalar(rate),
         tokens_per_s_per_chip=scalar(rate / num_chips(resolved)),
         mfu=scalar(model_flop / peak),
+        mfu_sparse_adjusted=scalar(model_flop / peak * _sparse_adjustment(resolved, parts)),
         hfu=scalar(executed / peak),
         bubble_fraction=scalar(parts.time["bubble"] / parts.step.time),
         model_flop_per_step=scalar(model_flop),
@@ -238,6 +244,15 @@ def _flop(resolved: Resolved, parts: _Parts) -> tuple[Numeric, Numeric, Numeric]
     adapters = (adapter_parameters(resolved, one_rank) * parts.stages.totals).sum(axis=0)
     added = 2.0 * plan.global_batch_size * plan.sequence_length * adapters
     return executed, 2.0 * forward + 3.0 * added, forward + added
+
+
+def _sparse_adjustment(resolved: Resolved, parts: _Parts) -> Numeric:
+    """Time of the model's FLOP at the peaks they may use, sparse ones included, over their time at the dense peak."""
+    rates, compute = rank_rates(resolved), parts.compute
+    flop = compute.operators.flop * parts.stages.totals[compute.block_of_operator]
+    passes = 1.0 + float(resolved.scenario.transposable_mask)
+    share = flop[compute.operators.sparse].sum(axis=0) / flop.sum(axis=0) * passes / _PASSES
+    return np.asarray(1.0 - share * (1.0 - rates.dense / rates.sparse))
 
 
 def _hbm_bytes(resolved: Resolved, parts: _Parts) -> Numeric:

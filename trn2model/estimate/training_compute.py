@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ from trn2model.specs.recompute import redone_operators, saved_groups
 from trn2model.specs.resolve import Resolved
 
 #: Keeps shares of nothing finite. [s]
-_TINY_TIME: Final = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +95,18 @@ def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
     shape = resolved.plan.shape
     expand = (slice(None),) + (None,) * len(shape)
     table = _passes(operators, resolved, work)
-    time = table.time.reshape(3, len(operators), *shape)
-    kept = 1.0 - _hidden_share(table, starts, time, resolved)
-    flop = table.flop.reshape(time.shape)
-    moved = table.hbm_bytes.reshape(time.shape)
     redone = _redone(operators, resolved, flash=work.flash)[expand]
+    ran = np.stack([*np.ones((3, *redone.shape)), redone])
+    forward, backward_input, backward_weight, recompute = _block_times(table, ran, starts, resolved)
+    time, flop, moved = (a.reshape(3, len(operators), *shape) for a in (table.time, table.flop, table.hbm_bytes))
     core = np.array([o.name == "attention" for o in operators])[expand]
     return TrainingCompute(
         operators=_first(table, len(operators)),
         block_of_operator=np.repeat(np.arange(len(blocks)), [len(block) for block in blocks]),
-        forward=np.add.reduceat(time[0], starts) * kept[0],
-        backward_input=np.add.reduceat(time[1], starts) * kept[1],
-        backward_weight=np.add.reduceat(time[2], starts) * kept[2],
-        recompute=np.add.reduceat(time[0] * redone, starts) * kept[0],
+        forward=forward,
+        backward_input=backward_input,
+        backward_weight=backward_weight,
+        recompute=recompute,
         attention=np.add.reduceat(np.stack([time[0], time[1] + redone * time[0]]) * core, starts, axis=1),
         executed_flop=np.add.reduceat(flop.sum(axis=0) + flop[0] * redone, starts),
         hbm_bytes=np.add.reduceat(moved.sum(axis=0) + moved[0] * redone, starts),
@@ -140,17 +137,23 @@ def _passes(operators: Sequence[Operator], resolved: Resolved, work: RankWork) -
     )
 
 
-def _hidden_share(
-    table: OperatorTable, starts: NDArray[np.int64], time: NDArray[np.float64], resolved: Resolved
+def _block_times(
+    table: OperatorTable, ran: NDArray[np.float64], starts: NDArray[np.int64], resolved: Resolved
 ) -> NDArray[np.float64]:
-    """Share of a pass over a block that its engines work at the same time in different operators."""
-    fraction = resolved.profile.constants.engine_overlap_fraction
+    """Time of each pass over each block; where engines overlap across operators, down to the busiest engine's.
+
+    The fourth pass runs again the forward operators that `ran` names.
+    """
+    passes = [0, 1, 2, 0]
+    time = table.time.reshape(3, -1, *table.time.shape[1:])[passes] * ran
     whole = np.add.reduceat(time, starts, axis=1)
+    fraction = resolved.profile.constants.engine_overlap_fraction
     if not fraction:
-        return np.zeros_like(whole)
+        return whole
     engines = np.stack([table.tensor_time, table.vector_time, table.scalar_time, table.hbm_time])
-    busiest = np.add.reduceat(engines.reshape(len(engines), *time.shape), starts, axis=2).max(axis=0)
-    return np.asarray(fraction * np.maximum(1.0 - busiest / np.maximum(whole, _TINY_TIME), 0.0))
+    engines = engines.reshape(len(engines), 3, *time.shape[1:])[:, passes] * ran
+    busiest = np.add.reduceat(engines, starts, axis=2).max(axis=0)
+    return np.asarray(whole - fraction * np.maximum(whole - busiest, 0.0))
 
 
 def _redone(operators: Sequence[Operator], resolved: Resolved, *, flash: bool) -> NDArray[np.float64]:
