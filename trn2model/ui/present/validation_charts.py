@@ -54,7 +54,9 @@ def scatter(evidence: Evidence, shown: Selection, chosen: Point | None, mode: Mo
     count = len(shown.points)
     inside = float(np.mean([point.error <= BAND for point in shown.points])) if count else 0.0
     said = f"{count} measurements, {percent(inside, 2)} of them within ±{percent(BAND, 2)}"
-    detail = f"{shown.name} · {said}" + (f" · {len(shown.bounds)} bounds" if shown.bounds else "")
+    above = sum(point.predicted > point.measured for point in shown.bounds)
+    bounds = f" · {len(shown.bounds)} bounds, {above} of them predicted to take longer" if shown.bounds else ""
+    detail = f"{shown.name} · {said}{bounds}"
     words = Words(_TITLE, detail, f"{_TITLE}, {shown.name}: {said}.", file_stem("trn2model", "validation", shown.name))
     extent = (min(times, default=0.1), max(times, default=1.0))
     rows = point_table(evidence, shown.everything)
