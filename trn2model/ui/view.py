@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from trn2model.specs.model import ModelSpec
 from trn2model.ui import link, report
 from trn2model.ui.charts.chart import Chart, file_stem
-from trn2model.ui.charts.template import Mode
+from trn2model.ui.charts.template import Mode, ready
 from trn2model.ui.present.content import Block, Content, Facts, Folded, Links, Listing, Metric, Remarks, Verdict
 from trn2model.ui.present.overview import preset_links
 from trn2model.ui.present.words import model_title
@@ -236,7 +236,7 @@ def _show_chart(chart: Chart, place: str) -> None:
         choosing: dict[str, Any] = {}
         if chart.picks:
             choosing = {"on_select": partial(_pick_point, key, chart.picks), "selection_mode": "points"}
-        st.plotly_chart(chart.figure, theme=None, key=key, config=config, alt=chart.words.alt, **choosing)
+        st.plotly_chart(ready(chart.figure), theme=None, key=key, config=config, alt=chart.words.alt, **choosing)
     twin = st.expander("Table", key=f"{key}-table", type="compact", on_change="rerun")
     if twin.open:
         with twin:
