@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from trn2model.estimate.collective_plans import OPERATIONS, plans
-from trn2model.estimate.collective_stage import Plan
-from trn2model.estimate.placement import Dims, group_ranks
-from trn2model.estimate.traffic import lines, plan_link_bytes, stage_price
+from trn2model.estimate.network.collective_plans import OPERATIONS, plans
+from trn2model.estimate.network.collective_stage import Plan
+from trn2model.estimate.network.placement import Dims, group_ranks
+from trn2model.estimate.network.traffic import lines, plan_link_bytes, stage_price
 from trn2model.formulas import collectives
 from trn2model.simulate.collective import Replay, replay
 from trn2model.simulate.collective_state import Group, Held, ReplayError, Sums

@@ -10,10 +10,10 @@ import pytest
 
 from trn2model.errors import InvalidPlanError
 from trn2model.estimate import estimate
-from trn2model.estimate.model_states import model_states, parameter_shares
-from trn2model.estimate.stages import stage_table
-from trn2model.estimate.training_compute import training_work
-from trn2model.estimate.training_memory import activation_bytes_per_block, saved_bytes
+from trn2model.estimate.model.states import model_states, parameter_shares
+from trn2model.estimate.rank.stages import stage_table
+from trn2model.estimate.training.compute import training_work
+from trn2model.estimate.training.memory import activation_bytes_per_block, saved_bytes
 from trn2model.formulas import pipeline
 from trn2model.specs.optimizer import optimizer
 from trn2model.specs.resolve import resolve

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trn2model.estimate.collective_plans import OPERATIONS, plans
-from trn2model.estimate.placement import Dims, group_dims, placement
-from trn2model.estimate.traffic import collective_cost, lines, link_bytes, plan_link_bytes
+from trn2model.estimate.network.collective_plans import OPERATIONS, plans
+from trn2model.estimate.network.placement import Dims, group_dims, placement
+from trn2model.estimate.network.traffic import collective_cost, lines, link_bytes, plan_link_bytes
 from trn2model.specs.catalog import system
 from trn2model.specs.hardware import System
 from trn2model.specs.profile import Constants, profile

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trn2model.estimate import estimate
-from trn2model.estimate.serving import estimate_serving
-from trn2model.estimate.training import estimate_training
+from trn2model.estimate.serving.steady import estimate_serving
+from trn2model.estimate.training.step import estimate_training
 from trn2model.specs.hardware import logical_core
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import Scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trn2model.estimate.collective_report import collective_report
+from trn2model.estimate.network.collective_report import collective_report
 from trn2model.specs import catalog
 from trn2model.validation.collective_errors import collective_errors
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate.collective_parts import PARTS, cheapest_plan, collective_parts, planned_steps
-from trn2model.estimate.placement import Dims, group_dims
-from trn2model.estimate.traffic import collective_cost
+from trn2model.estimate.network.collective_parts import PARTS, cheapest_plan, collective_parts, planned_steps
+from trn2model.estimate.network.placement import Dims, group_dims
+from trn2model.estimate.network.traffic import collective_cost
 from trn2model.simulate.collective import replay
 from trn2model.specs import catalog
 from trn2model.specs.profile import profile

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from trn2model.estimate import estimate
-from trn2model.estimate.communication import exposed_times, microbatch_calls, stage_transfer
-from trn2model.estimate.network import Network, plan_network
-from trn2model.estimate.training_compute import training_compute, training_work
+from trn2model.estimate.network.communication import exposed_times, microbatch_calls, stage_transfer
+from trn2model.estimate.network.plan_network import Network, plan_network
+from trn2model.estimate.training.compute import training_compute, training_work
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import Scenario
 

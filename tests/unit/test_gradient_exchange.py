@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from trn2model.estimate import estimate
-from trn2model.estimate.gradient_exchange import Windows, gradient_exchange
-from trn2model.estimate.model_states import parameter_shares
-from trn2model.estimate.network import plan_network
-from trn2model.estimate.stages import stage_table
+from trn2model.estimate.model.states import parameter_shares
+from trn2model.estimate.network.plan_network import plan_network
+from trn2model.estimate.rank.stages import stage_table
+from trn2model.estimate.training.gradient_exchange import Windows, gradient_exchange
 from trn2model.specs.optimizer import optimizer
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trn2model.errors import InvalidInputError, Trn2ModelError, UnsupportedError
-from trn2model.estimate.parameters import model_parameters
+from trn2model.estimate.model.parameters import model_parameters
 from trn2model.specs.hf_config import model_from_hf_config, model_types
 from trn2model.specs.hf_fields import MAX_CONFIG_CHARACTERS
 from trn2model.specs.model import ModelSpec, Moe

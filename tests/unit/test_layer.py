@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from trn2model.estimate.layer import embedding_operators, head_operators, layer_operators, sparse_operators
-from trn2model.estimate.operators import Operator
-from trn2model.estimate.rank_work import RankWork, activation_bytes
+from trn2model.estimate.rank.layer import embedding_operators, head_operators, layer_operators, sparse_operators
+from trn2model.estimate.rank.operators import Operator
+from trn2model.estimate.rank.work import RankWork, activation_bytes
 from trn2model.specs import catalog
 
 WORK = RankWork(

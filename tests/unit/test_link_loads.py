@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trn2model.estimate import estimate
-from trn2model.estimate.link_loads import SPANNED, step_link_load
+from trn2model.estimate.network.link_loads import SPANNED, step_link_load
 from trn2model.specs.scenario import Scenario
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trn2model.errors import DataError, UnknownNameError
-from trn2model.estimate.parameters import model_parameters
+from trn2model.estimate.model.parameters import model_parameters
 from trn2model.specs import catalog
 from trn2model.specs.hardware import chip_flop_rate
 from trn2model.specs.model import ModelSpec

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trn2model.estimate.operators import ENGINES, Operator, OperatorTable, Rates, Widths, evaluate, stack, tile_cores
+from trn2model.estimate.rank.operators import (
+    ENGINES,
+    Operator,
+    OperatorTable,
+    Rates,
+    Widths,
+    evaluate,
+    stack,
+    tile_cores,
+)
 from trn2model.specs import catalog
 from trn2model.specs.hardware import logical_core
 from trn2model.specs.profile import profile

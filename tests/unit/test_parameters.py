@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trn2model.estimate.kv_cache import kv_bytes, kv_bytes_per_token, kv_elements_per_token, kv_replication
-from trn2model.estimate.model_flop import (
+from trn2model.estimate.model.flop import (
     attention_flop_per_token,
     forward_attention_flop,
     forward_flop,
     forward_flop_per_token,
     weight_flop_per_token,
 )
-from trn2model.estimate.parameters import (
+from trn2model.estimate.model.kv_cache import kv_bytes, kv_bytes_per_token, kv_elements_per_token, kv_replication
+from trn2model.estimate.model.parameters import (
     kv_heads_per_rank,
     layer_matrices,
     layer_parameters,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from trn2model import Scenario, estimate
-from trn2model.estimate.collective_report import collective_report, ultraserver_against_efa
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.network.collective_report import collective_report, ultraserver_against_efa
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs import catalog
 from trn2model.specs.profile import profile
 from trn2model.ui.charts.chart import Chart

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trn2model.errors import UnsupportedError
-from trn2model.estimate.rates import attention_rate, mfu_flop_rate, rank_rates, sparse_peak, sparse_rate
+from trn2model.estimate.rank.rates import attention_rate, mfu_flop_rate, rank_rates, sparse_peak, sparse_rate
 from trn2model.specs import catalog
 from trn2model.specs.hardware import logical_core
 from trn2model.specs.numerics import sparsity

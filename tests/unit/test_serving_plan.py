@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trn2model.estimate import estimate
-from trn2model.estimate.serving_plan import (
+from trn2model.estimate.serving.plan import (
     concurrency_sweep,
     context_sweep,
     largest_concurrency,

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate.blocks import block, split_at, split_levels
-from trn2model.estimate.collective_plans import ALGORITHMS, OPERATIONS, plans
-from trn2model.estimate.collective_report import collective_curves, collective_report, ultraserver_against_efa
-from trn2model.estimate.cycles import directed_cycles
-from trn2model.estimate.placement import Dims, group_dims, merge_dims, placement
-from trn2model.estimate.routing import link_loads, routes
-from trn2model.estimate.traffic import bus_factor, collective_cost, lines, link_bytes, plan_link_bytes
+from trn2model.estimate.network.blocks import block, split_at, split_levels
+from trn2model.estimate.network.collective_plans import ALGORITHMS, OPERATIONS, plans
+from trn2model.estimate.network.collective_report import collective_curves, collective_report, ultraserver_against_efa
+from trn2model.estimate.network.cycles import directed_cycles
+from trn2model.estimate.network.placement import Dims, group_dims, merge_dims, placement
+from trn2model.estimate.network.routing import link_loads, routes
+from trn2model.estimate.network.traffic import bus_factor, collective_cost, lines, link_bytes, plan_link_bytes
 from trn2model.specs.catalog import system
 from trn2model.specs.profile import Constants, profile
 from trn2model.specs.topology import Fabric, fabric

@@ -6,7 +6,7 @@ import pytest
 
 from trn2model.errors import InvalidPlanError
 from trn2model.estimate import estimate
-from trn2model.estimate.model_states import training_optimizer
+from trn2model.estimate.model.states import training_optimizer
 from trn2model.specs.recompute import SAVEABLE, redone_operators, saved_groups
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario

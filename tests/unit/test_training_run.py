@@ -7,7 +7,7 @@ import pytest
 
 from trn2model.errors import InvalidInputError
 from trn2model.estimate import estimate
-from trn2model.estimate.scaling import scaling_counts, scaling_curve
+from trn2model.estimate.training.scaling import scaling_counts, scaling_curve
 from trn2model.specs.reliability import reliability_figures, run_settings
 from trn2model.specs.scenario import Scenario
 

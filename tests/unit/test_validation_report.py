@@ -176,9 +176,7 @@ HEADER = (
 
 
 def test_a_file_of_the_public_columns_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = (
-        "Llama-2-7b,trn1.32xlarge,16,32,,1,128,3968,FP16,,none,13.0,5.9,,Neuron 2.19 Transformers NeuronX,2024,A,,s"
-    )
+    line = "Llama-2-7b,trn1.32xlarge,16,32,,1,128,3968,FP16,,none,13.0,5.9,,Neuron 2.19 Transformers NeuronX,2024,A,,s"
     file = tmp_path / "more.csv"
     file.write_text(f"{HEADER}\n{line}\n", encoding="utf-8")
     report = validate_report(str(file), "serve")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from trn2model.cli.arguments import add_field_arguments
 from trn2model.cli.command import Command, Outcome
 from trn2model.cli.text import columns, sections
-from trn2model.estimate.collective_report import collective_report
+from trn2model.estimate.network.collective_report import collective_report
 from trn2model.specs import catalog
 from trn2model.specs.fields import AUTO, ScenarioField, words
 from trn2model.specs.hardware import logical_core

@@ -9,7 +9,7 @@ from typing import Any, Final
 from trn2model.cli.arguments import read_model
 from trn2model.cli.command import Command, Outcome, UsageError
 from trn2model.cli.text import columns, quantity_text, sections
-from trn2model.estimate.model_report import model_report
+from trn2model.estimate.model.report import model_report
 from trn2model.specs import catalog
 from trn2model.specs.fields import ScenarioField
 from trn2model.specs.figures_report import specs_report

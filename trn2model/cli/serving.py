@@ -13,8 +13,8 @@ from trn2model.cli.plans import memory_text, parts_text, verdict_text
 from trn2model.cli.text import columns, sections
 from trn2model.errors import InvalidInputError
 from trn2model.estimate.result import to_json
-from trn2model.estimate.serving import estimate_serving
-from trn2model.estimate.serving_plan import latency_violations, operating_point
+from trn2model.estimate.serving.plan import latency_violations, operating_point
+from trn2model.estimate.serving.steady import estimate_serving
 from trn2model.simulate.requests import parse_trace
 from trn2model.simulate.serving_scenario import simulate_scenario
 from trn2model.specs.fields import NONE, ScenarioField

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, overload
 
-from trn2model.estimate.serving import ServingEstimate, estimate_serving
-from trn2model.estimate.training import TrainingEstimate, estimate_training
+from trn2model.estimate.serving.steady import ServingEstimate, estimate_serving
+from trn2model.estimate.training.step import TrainingEstimate, estimate_training
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 

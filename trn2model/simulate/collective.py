@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.placement import Dims, group_ranks, member_offsets, merge_dims
-from trn2model.estimate.traffic import lines
+from trn2model.estimate.network.placement import Dims, group_ranks, member_offsets, merge_dims
+from trn2model.estimate.network.traffic import lines
 from trn2model.simulate import collective_gathers as gathers
 from trn2model.simulate import collective_scatters as scatters
 from trn2model.simulate.collective_state import Group, Move, ReplayError

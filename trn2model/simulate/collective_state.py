@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trn2model.errors import Trn2ModelError
-from trn2model.estimate.cycles import directed_cycles
+from trn2model.estimate.network.cycles import directed_cycles
 from trn2model.specs.topology import Fabric
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.serving import ServingEstimate, estimate_serving
+from trn2model.estimate.serving.steady import ServingEstimate, estimate_serving
 from trn2model.simulate.replica import DecodeTime, decode_table, prefill_table
 from trn2model.simulate.requests import MAX_TOKENS, Requests, poisson_requests
 from trn2model.simulate.serving import Progress, ServingSetup, simulate_serving

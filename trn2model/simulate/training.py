@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.simulate.pipeline import PipelineTrace, simulate_pipeline
 
 Floats = NDArray[np.float64]

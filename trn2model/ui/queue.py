@@ -7,7 +7,7 @@ from typing import Any, Final
 import streamlit as st
 
 from trn2model.errors import Trn2ModelError
-from trn2model.estimate.serving import ServingEstimate
+from trn2model.estimate.serving.steady import ServingEstimate
 from trn2model.simulate.requests import Requests, parse_trace
 from trn2model.simulate.serving import Progress
 from trn2model.simulate.serving_scenario import simulate_scenario

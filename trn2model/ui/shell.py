@@ -11,8 +11,8 @@ import streamlit as st
 from PIL import Image
 
 from trn2model.errors import InvalidInputError, Trn2ModelError
-from trn2model.estimate.serving import ServingEstimate
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.serving.steady import ServingEstimate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.scenario import FIELDS, Scenario
 from trn2model.ui import estimates, link, own_model, widgets
 from trn2model.ui.charts.template import Mode

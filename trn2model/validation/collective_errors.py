@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trn2model.estimate.placement import group_dims
-from trn2model.estimate.traffic import collective_cost
+from trn2model.estimate.network.placement import group_dims
+from trn2model.estimate.network.traffic import collective_cost
 from trn2model.specs import catalog
 from trn2model.specs.profile import profile
 from trn2model.specs.topology import fabric

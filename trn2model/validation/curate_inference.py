@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from trn2model.estimate.kv_cache import kv_bytes
-from trn2model.estimate.parameters import model_parameters
+from trn2model.estimate.model.kv_cache import kv_bytes
+from trn2model.estimate.model.parameters import model_parameters
 from trn2model.specs import catalog
 from trn2model.specs.model import ModelSpec
 from trn2model.validation.measurements import measured_model

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from trn2model.errors import Trn2ModelError
-from trn2model.estimate.operators import Operator, Rates, Widths, evaluate
-from trn2model.estimate.placement import group_dims
-from trn2model.estimate.traffic import collective_cost
+from trn2model.estimate.network.placement import group_dims
+from trn2model.estimate.network.traffic import collective_cost
+from trn2model.estimate.rank.operators import Operator, Rates, Widths, evaluate
 from trn2model.specs import catalog
 from trn2model.specs.hardware import LogicalCore, logical_core
 from trn2model.specs.numerics import dtype

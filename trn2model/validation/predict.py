@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.network import plan_network
-from trn2model.estimate.serving import decode_context, decode_pass, decode_span, prefill_pass
-from trn2model.estimate.training import estimate_training
+from trn2model.estimate.network.plan_network import plan_network
+from trn2model.estimate.serving.steady import decode_context, decode_pass, decode_span, prefill_pass
+from trn2model.estimate.training.step import estimate_training
 from trn2model.specs.profile import Profile
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import FIELDS

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from trn2model.estimate.kv_cache import windowed_tokens
-from trn2model.estimate.parameters import idle_parameters, layer_matrices, sum_layers, value_size
+from trn2model.estimate.model.kv_cache import windowed_tokens
+from trn2model.estimate.model.parameters import idle_parameters, layer_matrices, sum_layers, value_size
 from trn2model.formulas import Numeric, attention
 from trn2model.specs.model import Attention, Layer, ModelSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trn2model.estimate.parameters import kv_heads_per_rank, sum_layers, value_size
+from trn2model.estimate.model.parameters import kv_heads_per_rank, sum_layers, value_size
 from trn2model.formulas import Numeric
 from trn2model.specs.model import Attention, ModelSpec
 

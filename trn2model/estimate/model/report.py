@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate.kv_cache import kv_bytes, kv_bytes_per_token
-from trn2model.estimate.model_flop import attention_flop_per_token, forward_flop_per_token
-from trn2model.estimate.parameters import layer_parameters, model_parameters, sum_layers
+from trn2model.estimate.model.flop import attention_flop_per_token, forward_flop_per_token
+from trn2model.estimate.model.kv_cache import kv_bytes, kv_bytes_per_token
+from trn2model.estimate.model.parameters import layer_parameters, model_parameters, sum_layers
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.provenance import sources
 

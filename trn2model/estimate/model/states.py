@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.network import INSIDE, Network
-from trn2model.estimate.parameters import RankParameters, rank_parameters
-from trn2model.estimate.stages import StageTable
+from trn2model.estimate.model.parameters import RankParameters, rank_parameters
+from trn2model.estimate.network.plan_network import INSIDE, Network
+from trn2model.estimate.rank.stages import StageTable
 from trn2model.formulas import Numeric, memory, sparsity
 from trn2model.specs import numerics
 from trn2model.specs.optimizer import Optimizer, optimizer

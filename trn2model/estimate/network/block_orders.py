@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.blocks import Block
-from trn2model.estimate.cycles import directed_cycles
+from trn2model.estimate.network.blocks import Block
+from trn2model.estimate.network.cycles import directed_cycles
 from trn2model.specs.topology import Fabric
 
 #: axis that joins the instances of an UltraServer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.placement import Dims, member_offsets, merge_dims
+from trn2model.estimate.network.placement import Dims, member_offsets, merge_dims
 from trn2model.specs.topology import Fabric
 
 #: Levels of a group from the inside out.

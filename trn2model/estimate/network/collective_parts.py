@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate.collective_stage import Plan, Stage
-from trn2model.estimate.placement import Dims
-from trn2model.estimate.traffic import lines, stage_price
+from trn2model.estimate.network.collective_stage import Plan, Stage
+from trn2model.estimate.network.placement import Dims
+from trn2model.estimate.network.traffic import lines, stage_price
 from trn2model.specs.profile import Constants
 from trn2model.specs.topology import Fabric
 

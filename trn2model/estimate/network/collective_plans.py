@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate import collective_steps as steps
-from trn2model.estimate.blocks import Block, block, split_at, split_levels
-from trn2model.estimate.collective_stage import Plan, nested, stage
-from trn2model.estimate.placement import Dims, merge_dims
-from trn2model.estimate.routing import Step
-from trn2model.estimate.uneven_plans import permute_plan, uneven_plans
+from trn2model.estimate.network import collective_steps as steps
+from trn2model.estimate.network.blocks import Block, block, split_at, split_levels
+from trn2model.estimate.network.collective_stage import Plan, nested, stage
+from trn2model.estimate.network.placement import Dims, merge_dims
+from trn2model.estimate.network.routing import Step
+from trn2model.estimate.network.uneven_plans import permute_plan, uneven_plans
 from trn2model.specs.topology import Fabric
 
 Floats = NDArray[np.float64]

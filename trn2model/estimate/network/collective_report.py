@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate.collective_plans import ALGORITHMS
-from trn2model.estimate.placement import Dims
-from trn2model.estimate.traffic import Lines, bus_factor, lines
+from trn2model.estimate.network.collective_plans import ALGORITHMS
+from trn2model.estimate.network.placement import Dims
+from trn2model.estimate.network.traffic import Lines, bus_factor, lines
 from trn2model.formulas import collectives
 from trn2model.specs import catalog
 from trn2model.specs.hardware import System

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.routing import Step, step_load
+from trn2model.estimate.network.routing import Step, step_load
 from trn2model.specs.topology import Fabric
 
 Floats = NDArray[np.float64]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.block_orders import cube_steps, pair_rings, ring_orders
-from trn2model.estimate.blocks import Block
-from trn2model.estimate.routing import Step
+from trn2model.estimate.network.block_orders import cube_steps, pair_rings, ring_orders
+from trn2model.estimate.network.blocks import Block
+from trn2model.estimate.network.routing import Step
 from trn2model.specs.topology import Fabric
 
 Ranks = NDArray[np.int64]

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.network import Network
-from trn2model.estimate.parameters import kv_heads_per_rank, value_size
-from trn2model.estimate.rank_work import RankWork, expert_imbalance
-from trn2model.estimate.traffic import CollectiveCost
-from trn2model.estimate.training_compute import TrainingCompute
+from trn2model.estimate.model.parameters import kv_heads_per_rank, value_size
+from trn2model.estimate.network.plan_network import Network
+from trn2model.estimate.network.traffic import CollectiveCost
+from trn2model.estimate.rank.work import RankWork, expert_imbalance
+from trn2model.estimate.training.compute import TrainingCompute
 from trn2model.formulas import Numeric, moe
 from trn2model.specs.model import Layer, Moe
 from trn2model.specs.recompute import EVERYTHING, saved_groups

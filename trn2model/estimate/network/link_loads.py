@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.network import Network
+from trn2model.estimate.network.plan_network import Network
+from trn2model.estimate.network.traffic import link_bytes
 from trn2model.estimate.result import CommunicationUse, LinkUse
-from trn2model.estimate.traffic import link_bytes
 from trn2model.formulas import Numeric
 
 #: Parallel axes that the groups of a communication entry span.

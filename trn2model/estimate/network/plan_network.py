@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from trn2model.estimate.placement import GroupDims, Placement, placement, split_groups
-from trn2model.estimate.traffic import CollectiveCost, collective_cost
+from trn2model.estimate.network.placement import GroupDims, Placement, placement, split_groups
+from trn2model.estimate.network.traffic import CollectiveCost, collective_cost
 from trn2model.formulas import Numeric
 from trn2model.specs.fields import AXES
 from trn2model.specs.profile import Constants

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate.collective_plans import ALGORITHMS, plans
-from trn2model.estimate.collective_stage import Plan, Stage
-from trn2model.estimate.placement import Dims, GroupDims
+from trn2model.estimate.network.collective_plans import ALGORITHMS, plans
+from trn2model.estimate.network.collective_stage import Plan, Stage
+from trn2model.estimate.network.placement import Dims, GroupDims
 from trn2model.formulas import Numeric, collectives
 from trn2model.specs.profile import Constants
 from trn2model.specs.topology import Fabric

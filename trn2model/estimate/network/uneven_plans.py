@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.collective_stage import KEPT_DOMAINS, Plan, nested, stage
-from trn2model.estimate.placement import Dims, group_ranks
-from trn2model.estimate.routing import Step
+from trn2model.estimate.network.collective_stage import KEPT_DOMAINS, Plan, nested, stage
+from trn2model.estimate.network.placement import Dims, group_ranks
+from trn2model.estimate.network.routing import Step
 from trn2model.specs.topology import Fabric
 
 Ranks = NDArray[np.int64]

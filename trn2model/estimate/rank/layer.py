@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.operators import Operator
-from trn2model.estimate.parameters import kv_heads_per_rank
-from trn2model.estimate.rank_work import RankWork
+from trn2model.estimate.model.parameters import kv_heads_per_rank
+from trn2model.estimate.rank.operators import Operator
+from trn2model.estimate.rank.work import RankWork
 from trn2model.formulas import Numeric, attention, elementwise, moe
 from trn2model.specs.model import Attention, LatentAttention, Layer, Mlp, ModelSpec, Moe
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trn2model.errors import UnsupportedError
-from trn2model.estimate.operators import Rates
+from trn2model.estimate.rank.operators import Rates
 from trn2model.formulas import sparsity as sparsity_formulas
 from trn2model.specs.hardware import Chip, LogicalCore, chip_flop_rate
 from trn2model.specs.numerics import SparsityPattern, sparsity

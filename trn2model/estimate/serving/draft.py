@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from trn2model.estimate.kv_cache import kv_bytes
-from trn2model.estimate.model_states import parameter_shares
-from trn2model.estimate.serving_pass import Pass
-from trn2model.estimate.stages import stage_table
+from trn2model.estimate.model.kv_cache import kv_bytes
+from trn2model.estimate.model.states import parameter_shares
+from trn2model.estimate.rank.stages import stage_table
+from trn2model.estimate.serving.passes import Pass
 from trn2model.formulas import Numeric
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.numerics import dtype

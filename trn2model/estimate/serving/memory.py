@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.kv_cache import kv_elements_per_token, kv_replication, windowed_tokens
-from trn2model.estimate.model_states import parameter_shares
-from trn2model.estimate.rank_work import RankWork
+from trn2model.estimate.model.kv_cache import kv_elements_per_token, kv_replication, windowed_tokens
+from trn2model.estimate.model.states import parameter_shares
+from trn2model.estimate.rank.stages import stage_table
+from trn2model.estimate.rank.work import RankWork
 from trn2model.estimate.result import MemoryUse
-from trn2model.estimate.serving_draft import draft_kv_bytes, draft_weight_bytes
-from trn2model.estimate.stages import stage_table
+from trn2model.estimate.serving.draft import draft_kv_bytes, draft_weight_bytes
 from trn2model.estimate.summary import reserve_bytes, scalar
-from trn2model.estimate.training_memory import saved_bytes
+from trn2model.estimate.training.memory import saved_bytes
 from trn2model.formulas import Numeric
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved

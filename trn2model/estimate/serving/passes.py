@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.communication import Call, microbatch_calls
-from trn2model.estimate.layer import embedding_operators, head_operators, layer_operators, sparse_operators
-from trn2model.estimate.model_states import sparse_weight_width
-from trn2model.estimate.network import Network
-from trn2model.estimate.operators import OperatorTable, Widths, evaluate, tile_cores
-from trn2model.estimate.rank_work import RankWork, activation_bytes
-from trn2model.estimate.rates import rank_rates
+from trn2model.estimate.model.states import sparse_weight_width
+from trn2model.estimate.network.communication import Call, microbatch_calls
+from trn2model.estimate.network.plan_network import Network
+from trn2model.estimate.rank.layer import embedding_operators, head_operators, layer_operators, sparse_operators
+from trn2model.estimate.rank.operators import OperatorTable, Widths, evaluate, tile_cores
+from trn2model.estimate.rank.rates import rank_rates
+from trn2model.estimate.rank.stages import stage_table
+from trn2model.estimate.rank.work import RankWork, activation_bytes
 from trn2model.estimate.result import CommunicationUse
-from trn2model.estimate.stages import stage_table
 from trn2model.formulas import Numeric
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.estimate.result import Violation, to_json
-from trn2model.estimate.serving import ServingEstimate, estimate_serving
+from trn2model.estimate.serving.steady import ServingEstimate, estimate_serving
 from trn2model.specs.fields import AUTO
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import ROWS, Scenario

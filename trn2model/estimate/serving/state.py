@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trn2model.estimate.network import Network
-from trn2model.estimate.parameters import kv_heads_per_rank
-from trn2model.estimate.serving_memory import kv_rank_bytes
+from trn2model.estimate.model.parameters import kv_heads_per_rank
+from trn2model.estimate.network.plan_network import Network
+from trn2model.estimate.serving.memory import kv_rank_bytes
 from trn2model.formulas import Numeric, serving
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved

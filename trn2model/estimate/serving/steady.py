@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from trn2model.estimate.collective_plans import ALGORITHMS
 from trn2model.estimate.feasibility import memory_violations
-from trn2model.estimate.kv_cache import kv_bytes_per_token, kv_replication
-from trn2model.estimate.network import Network, plan_network
-from trn2model.estimate.rank_work import RankWork
+from trn2model.estimate.model.kv_cache import kv_bytes_per_token, kv_replication
+from trn2model.estimate.network.collective_plans import ALGORITHMS
+from trn2model.estimate.network.plan_network import Network, plan_network
+from trn2model.estimate.rank.work import RankWork
 from trn2model.estimate.result import CommunicationUse, Cost, MemoryUse, Violation, to_json
-from trn2model.estimate.serving_draft import draft_resolved, with_draft
-from trn2model.estimate.serving_memory import serving_memory
-from trn2model.estimate.serving_pass import Pass, decode_work, prefill_work, scaled, serving_pass
-from trn2model.estimate.serving_state import kv_transfer, serving_notes, steady_state
+from trn2model.estimate.serving.draft import draft_resolved, with_draft
+from trn2model.estimate.serving.memory import serving_memory
+from trn2model.estimate.serving.passes import Pass, decode_work, prefill_work, scaled, serving_pass
+from trn2model.estimate.serving.state import kv_transfer, serving_notes, steady_state
 from trn2model.estimate.summary import assumptions, num_chips, rent, scalar
 from trn2model.formulas import Numeric, speculation
 from trn2model.specs.numerics import dtype

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.layer import layer_operators
-from trn2model.estimate.operators import Operator
-from trn2model.estimate.rank_work import RankWork
+from trn2model.estimate.rank.layer import layer_operators
+from trn2model.estimate.rank.operators import Operator
+from trn2model.estimate.rank.work import RankWork
 from trn2model.specs.resolve import Resolved
 
 _PREFIX: Final = "lora_"

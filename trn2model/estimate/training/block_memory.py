@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from trn2model.estimate.adapters import adapter_parameters
-from trn2model.estimate.model_states import parameter_shares, training_optimizer
-from trn2model.estimate.network import plan_network
-from trn2model.estimate.stages import stage_table
+from trn2model.estimate.model.states import parameter_shares, training_optimizer
+from trn2model.estimate.network.plan_network import plan_network
+from trn2model.estimate.rank.stages import stage_table
 from trn2model.estimate.summary import scalar
-from trn2model.estimate.training_compute import training_work
-from trn2model.estimate.training_memory import stage_memory
+from trn2model.estimate.training.adapters import adapter_parameters
+from trn2model.estimate.training.compute import training_work
+from trn2model.estimate.training.memory import stage_memory
 from trn2model.formulas import Numeric
 from trn2model.specs.resolve import Resolved
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.adapters import is_adapter, with_adapters
-from trn2model.estimate.layer import embedding_operators, head_operators, layer_operators, sparse_operators
-from trn2model.estimate.model_states import sparse_weight_width
-from trn2model.estimate.operators import Operator, OperatorTable, Widths, evaluate
-from trn2model.estimate.rank_work import RankWork, activation_bytes
-from trn2model.estimate.rates import rank_rates
+from trn2model.estimate.model.states import sparse_weight_width
+from trn2model.estimate.rank.layer import embedding_operators, head_operators, layer_operators, sparse_operators
+from trn2model.estimate.rank.operators import Operator, OperatorTable, Widths, evaluate
+from trn2model.estimate.rank.rates import rank_rates
+from trn2model.estimate.rank.work import RankWork, activation_bytes
+from trn2model.estimate.training.adapters import is_adapter, with_adapters
 from trn2model.specs.numerics import dtype
 from trn2model.specs.recompute import redone_operators, saved_groups
 from trn2model.specs.resolve import Resolved

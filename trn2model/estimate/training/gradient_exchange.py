@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from trn2model.estimate.model_states import ParameterShare
-from trn2model.estimate.network import ACROSS, INSIDE, WHOLE, Network
+from trn2model.estimate.model.states import ParameterShare
+from trn2model.estimate.network.plan_network import ACROSS, INSIDE, WHOLE, Network
+from trn2model.estimate.network.traffic import CollectiveCost
 from trn2model.estimate.result import CommunicationUse
-from trn2model.estimate.traffic import CollectiveCost
 from trn2model.formulas import Numeric
 from trn2model.specs.optimizer import Optimizer
 

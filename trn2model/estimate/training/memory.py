@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.communication import kv_shard_bytes
-from trn2model.estimate.model_states import ParameterShare, model_states
-from trn2model.estimate.parameters import kv_heads_per_rank, value_size
-from trn2model.estimate.rank_work import RankWork, expert_imbalance
+from trn2model.estimate.model.parameters import kv_heads_per_rank, value_size
+from trn2model.estimate.model.states import ParameterShare, model_states
+from trn2model.estimate.network.communication import kv_shard_bytes
+from trn2model.estimate.rank.stages import StageTable
+from trn2model.estimate.rank.work import RankWork, expert_imbalance
 from trn2model.estimate.result import MemoryUse
-from trn2model.estimate.stages import StageTable
 from trn2model.estimate.summary import reserve_bytes, scalar
 from trn2model.formulas import Numeric, memory, pipeline
 from trn2model.specs.model import Attention, Layer, Mlp, ModelSpec, Moe

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trn2model.estimate.model_states import ParameterShare
+from trn2model.estimate.model.states import ParameterShare
 from trn2model.formulas import Numeric, optimizer, roofline
 from trn2model.specs.optimizer import Optimizer
 from trn2model.specs.resolve import Resolved

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.communication import Call, Transfer, exposed_times
-from trn2model.estimate.gradient_exchange import Windows
-from trn2model.estimate.stages import StageTable
-from trn2model.estimate.training_compute import TrainingCompute
+from trn2model.estimate.network.communication import Call, Transfer, exposed_times
+from trn2model.estimate.rank.stages import StageTable
+from trn2model.estimate.training.compute import TrainingCompute
+from trn2model.estimate.training.gradient_exchange import Windows
 from trn2model.formulas import Numeric, pipeline
 from trn2model.specs.resolve import Resolved
 

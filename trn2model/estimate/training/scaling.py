@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError, Trn2ModelError
-from trn2model.estimate.training import TrainingEstimate, estimate_training
+from trn2model.estimate.training.step import TrainingEstimate, estimate_training
 from trn2model.specs import catalog
 from trn2model.specs.fields import AUTO
 from trn2model.specs.resolve import resolve

@@ -10,26 +10,26 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.adapters import adapter_parameters
-from trn2model.estimate.collective_plans import ALGORITHMS
-from trn2model.estimate.communication import Call, Transfer, microbatch_calls, stage_transfer
 from trn2model.estimate.feasibility import memory_violations
-from trn2model.estimate.gradient_exchange import gradient_exchange
-from trn2model.estimate.link_loads import LinkLoad, step_link_load
-from trn2model.estimate.model_flop import forward_flop
-from trn2model.estimate.model_states import ParameterShare, parameter_shares, training_optimizer
-from trn2model.estimate.network import Network, plan_network
-from trn2model.estimate.operators import OperatorTable
-from trn2model.estimate.optimizer_step import optimizer_step
-from trn2model.estimate.rank_work import RankWork
-from trn2model.estimate.rates import mfu_flop_rate, rank_rates
+from trn2model.estimate.model.flop import forward_flop
+from trn2model.estimate.model.states import ParameterShare, parameter_shares, training_optimizer
+from trn2model.estimate.network.collective_plans import ALGORITHMS
+from trn2model.estimate.network.communication import Call, Transfer, microbatch_calls, stage_transfer
+from trn2model.estimate.network.link_loads import LinkLoad, step_link_load
+from trn2model.estimate.network.plan_network import Network, plan_network
+from trn2model.estimate.rank.operators import OperatorTable
+from trn2model.estimate.rank.rates import mfu_flop_rate, rank_rates
+from trn2model.estimate.rank.stages import StageTable, stage_table
+from trn2model.estimate.rank.work import RankWork
 from trn2model.estimate.result import CommunicationUse, Cost, LinkUse, MemoryUse, Violation, to_json
-from trn2model.estimate.stages import StageTable, stage_table
 from trn2model.estimate.summary import assumptions, num_chips, rent, scalar
-from trn2model.estimate.training_compute import TrainingCompute, training_compute, training_work
-from trn2model.estimate.training_memory import StageMemory, stage_memory
-from trn2model.estimate.training_pipeline import PipelineStep, StageTimes, pipeline_step
-from trn2model.estimate.training_run import TrainingRun, training_run
+from trn2model.estimate.training.adapters import adapter_parameters
+from trn2model.estimate.training.compute import TrainingCompute, training_compute, training_work
+from trn2model.estimate.training.gradient_exchange import gradient_exchange
+from trn2model.estimate.training.memory import StageMemory, stage_memory
+from trn2model.estimate.training.optimizer_step import optimizer_step
+from trn2model.estimate.training.pipeline import PipelineStep, StageTimes, pipeline_step
+from trn2model.estimate.training.run import TrainingRun, training_run
 from trn2model.formulas import Numeric
 from trn2model.specs.optimizer import Optimizer
 from trn2model.specs.resolve import Resolved

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from trn2model.errors import UnsupportedError
-from trn2model.estimate.rates import sparse_rate
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.rank.rates import sparse_rate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.hardware import LogicalCore
 from trn2model.specs.numerics import sparsity
 from trn2model.specs.profile import Constants, profile

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from trn2model.estimate.collective_plans import ALGORITHMS, OPERATIONS
-from trn2model.estimate.collective_report import CollectiveCurves, collective_curves
-from trn2model.estimate.placement import Dims, merge_dims
-from trn2model.estimate.traffic import bus_factor, lines
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.network.collective_plans import ALGORITHMS, OPERATIONS
+from trn2model.estimate.network.collective_report import CollectiveCurves, collective_curves
+from trn2model.estimate.network.placement import Dims, merge_dims
+from trn2model.estimate.network.traffic import bus_factor, lines
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.fields import AXES
 from trn2model.specs.profile import Constants
 from trn2model.specs.scenario import Scenario

@@ -7,13 +7,13 @@ from typing import Final, Literal
 
 import numpy as np
 
-from trn2model.estimate.collective_parts import cheapest_plan, collective_parts
-from trn2model.estimate.collective_report import CollectiveCurves
-from trn2model.estimate.link_loads import SPANNED
-from trn2model.estimate.placement import Dims, merge_dims
+from trn2model.estimate.network.collective_parts import cheapest_plan, collective_parts
+from trn2model.estimate.network.collective_report import CollectiveCurves
+from trn2model.estimate.network.link_loads import SPANNED
+from trn2model.estimate.network.placement import Dims, merge_dims
+from trn2model.estimate.network.traffic import plan_link_bytes
 from trn2model.estimate.result import CommunicationUse
-from trn2model.estimate.traffic import plan_link_bytes
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs import catalog
 from trn2model.specs.sweet_ranges import CHIP, sweet_ranges
 from trn2model.ui.charts.chart import Chart, Words, file_stem

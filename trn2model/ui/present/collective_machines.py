@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
-from trn2model.estimate.collective_parts import PARTS, cheapest_plan, collective_parts
-from trn2model.estimate.collective_report import CollectiveCurves, collective_curves
-from trn2model.estimate.placement import group_ranks
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.network.collective_parts import PARTS, cheapest_plan, collective_parts
+from trn2model.estimate.network.collective_report import CollectiveCurves, collective_curves
+from trn2model.estimate.network.placement import group_ranks
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs import catalog
 from trn2model.specs.topology import Fabric, fabric
 from trn2model.ui.charts.chart import Chart, Words, file_stem

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.collective_parts import cheapest_plan, planned_steps
-from trn2model.estimate.placement import group_ranks
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.network.collective_parts import cheapest_plan, planned_steps
+from trn2model.estimate.network.placement import group_ranks
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.simulate.collective import replay
 from trn2model.specs.topology import AXES, Fabric
 from trn2model.ui.charts.chart import Chart, Words, file_stem

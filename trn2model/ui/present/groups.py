@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.placement import group_ranks
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.network.placement import group_ranks
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.topology import Fabric
 
 Ints = NDArray[np.int64]

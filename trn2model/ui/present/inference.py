@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trn2model.estimate.serving import ServingEstimate
-from trn2model.estimate.serving_plan import OperatingPoint
+from trn2model.estimate.serving.plan import OperatingPoint
+from trn2model.estimate.serving.steady import ServingEstimate
 from trn2model.formulas import Numeric
 from trn2model.specs.fields import AUTO
 from trn2model.specs.resolve import Resolved

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.scenario import Scenario
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.present.content import Content, Links, Remarks

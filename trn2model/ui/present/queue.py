@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from trn2model.estimate.serving import ServingEstimate
+from trn2model.estimate.serving.steady import ServingEstimate
 from trn2model.simulate.serving_trace import ServingTrace
 from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.curves import Axes, Curve, curves

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from trn2model.estimate.scaling import SCALINGS, ScalingCurve, scaling_counts
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.training.scaling import SCALINGS, ScalingCurve, scaling_counts
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs import catalog
 from trn2model.specs.scenario import Scenario
 from trn2model.ui import estimates

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.simulate.pipeline import PipelineTrace
 from trn2model.simulate.training import MemoryTimeline, memory_timeline, simulate_step
 from trn2model.ui.charts.bars import Limit

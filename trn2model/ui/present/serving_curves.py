@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.serving import ServingEstimate
-from trn2model.estimate.serving_plan import OperatingPoint, ServingSweep
+from trn2model.estimate.serving.plan import OperatingPoint, ServingSweep
+from trn2model.estimate.serving.steady import ServingEstimate
 from trn2model.ui import estimates
 from trn2model.ui.charts.chart import Chart, Words, file_stem
 from trn2model.ui.charts.curves import Axes, Curve, Mark, Region, curves

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from trn2model.estimate.operators import ENGINES
-from trn2model.estimate.serving import ServingEstimate
-from trn2model.estimate.serving_pass import Pass
+from trn2model.estimate.rank.operators import ENGINES
+from trn2model.estimate.serving.passes import Pass
+from trn2model.estimate.serving.steady import ServingEstimate
 
 #: part of a phase -> what it is called
 PART_NAMES: Final = {

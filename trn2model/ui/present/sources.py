@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 import trn2model.formulas
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs import catalog
 from trn2model.specs.profile import profile, profile_names
 from trn2model.specs.provenance import STATUSES, Figure, sources

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from trn2model.estimate.operators import ENGINES
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.rank.operators import ENGINES
+from trn2model.estimate.training.step import TrainingEstimate
 
 #: part of the step -> what it is called
 PART_NAMES: Final = {

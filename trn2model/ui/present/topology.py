@@ -8,8 +8,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.estimate.link_loads import step_link_load
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.network.link_loads import step_link_load
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.topology import AXES, Fabric
 from trn2model.ui.charts.chart import Chart, Words, file_stem
 from trn2model.ui.charts.switch import PortMark, switch_ports

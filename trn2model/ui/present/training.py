@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from trn2model.estimate.collective_plans import ALGORITHMS
-from trn2model.estimate.serving import ServingEstimate
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.network.collective_plans import ALGORITHMS
+from trn2model.estimate.serving.steady import ServingEstimate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.resolve import Resolved
 from trn2model.ui.charts.bars import Limit, Part, Row, overlap_bars, row_bars, stacked_bar
 from trn2model.ui.charts.chart import Chart, Words, file_stem
@@ -134,9 +134,7 @@ def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
         rows.append(Row(SHORT_NAMES.get(name, name), start, value, label, PART_COLOURS.get(name, 9)))
         start += value
     words = _words(estimate, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
-    return row_bars(
-        words, rows, f"time from the start of the step [{unit}]", None, _time_table(estimate), mode
-    )
+    return row_bars(words, rows, f"time from the start of the step [{unit}]", None, _time_table(estimate), mode)
 
 
 def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlencode
 
-from trn2model.estimate.serving import ServingEstimate
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.serving.steady import ServingEstimate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.formulas import Numeric
 from trn2model.ui.format import duration
 from trn2model.ui.present.content import Links

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trn2model.estimate.operators import ENGINES
+from trn2model.estimate.rank.operators import ENGINES
 from trn2model.estimate.result import Violation
-from trn2model.estimate.training import TrainingEstimate
+from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.ui.format import capacity, count, duration, percent, quantity
 from trn2model.ui.present.content import Verdict
 from trn2model.ui.present.steps import PART_NAMES, engine_times

@@ -1,0 +1,1 @@
+"""Serving: prefill and decode passes, steady state, memory, drafts and operating points."""

@@ -1,0 +1,1 @@
+"""The training step: compute, schedule, memory, gradients and the run as a whole."""
