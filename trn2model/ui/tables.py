@@ -136,4 +136,7 @@ def _plain(cell: Cell | np.generic) -> Cell:
 
 
 def _inert(cell: Cell) -> Cell:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
+    if not isinstance(cell, str):
+        return cell
+    text = " ".join(cell.splitlines()) if "\r" in cell else cell
+    return f"'{text}" if cell.startswith(_FORMULA_STARTS) else text

@@ -138,4 +138,4 @@ def file_stem(*parts: str) -> str:
     >>> file_stem("trn2model", "Step time", "llama-3.1-70b")
     'trn2model-step-time-llama-3.1-70b'
     """
-    return re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower()).strip("-.")[:120]
+    return re.sub(r"[^a-z0-9.]+|\.{2,}", "-", "-".join(parts).lower()).strip("-.")[:120]

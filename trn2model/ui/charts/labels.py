@@ -57,14 +57,26 @@ def place_labels(labels: Sequence[Label], size: tuple[float, float]) -> tuple[st
     places: list[str | None] = []
     for index, label in enumerate(labels):
         others = [mark for other, mark in enumerate(marks) if other != index and mark != marks[index]]
-        free = ((name, box) for name, box in _candidates(label) if _fits(box, size, [*taken, *others]))
+        free = ((name, box) for name, box in label_boxes(label) if _fits(box, size, [*taken, *others]))
         name, box = next(free, (None, None))
         places.append(name)
         taken += [box] if box else []
     return tuple(places)
 
 
-def _candidates(label: Label) -> list[tuple[str, Box]]:
+def label_boxes(label: Label) -> list[tuple[str, Box]]:
+    """Boxes that a label would cover at each of its places, the preferred one first.
+
+    Parameters
+    ----------
+    label : Label
+        The label.
+
+    Returns
+    -------
+    list of (str, tuple)
+        Plotly text position; left, lower, right and upper edge. [px]
+    """
     width = _LETTER_WIDTH * len(label.text)
     boxes = []
     for name, right, up in _PLACES:
