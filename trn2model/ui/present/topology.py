@@ -63,7 +63,7 @@ class Traffic:
 
 
 def active_axes(estimate: TrainingEstimate) -> tuple[str, ...]:
-    """Axes with more than one member in a group, after the word for all.
+    """Axes that send something or have more than one member in a group, after the word for all.
 
     Parameters
     ----------
@@ -75,7 +75,9 @@ def active_axes(estimate: TrainingEstimate) -> tuple[str, ...]:
     tuple of str
         Choices of the page.
     """
-    return (ALL, *(axis for axis in AXIS_NAMES if float(getattr(estimate.resolved.plan, axis)) > 1))
+    sends = {use.axis.partition(" ")[0] for use in estimate.communication}
+    plan = estimate.resolved.plan
+    return (ALL, *(axis for axis in AXIS_NAMES if axis in sends or float(getattr(plan, axis)) > 1))
 
 
 def content(estimate: TrainingEstimate, mode: Mode, view: View) -> Content:
@@ -335,6 +337,9 @@ def _verdict(estimate: TrainingEstimate, view: View, groups: Groups | None, load
             f"{AXIS_NAMES[groups.axis].capitalize()}: {count(groups.number)} {plural} of {count(groups.size)} {rank}s; "
             f"group {view.group} spans {groups.extent(view.group)}."
         )
+    plan = estimate.resolved.plan
+    if view.axis == "dp" and float(plan.cp * plan.ep) > 1:
+        said.append("Gradients of dense weights are reduced over dp × ep × cp.")
     if load.bytes.any():
         said.append(_hottest_sentence(estimate.network.fabric, load))
     elif estimate.network.fabric.interconnect == "none":
