@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Dialog, Page
 
 Wait = Callable[["Page"], None]
 PAGES = ("overview", "chip", "topology", "training", "inference", "sources")
@@ -131,7 +131,12 @@ def test_bad_values_are_named_and_replaced(
 ) -> None:
     tab = browser_page
     dialogs: list[str] = []
-    tab.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+
+    def dismiss(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    tab.on("dialog", dismiss)
     open_page(tab, f"{app_server}/training?{text}", "training", wait_idle)
     notices = tab.get_by_text(re.compile("The link sets"))
     assert notices.count() == len(keys)

@@ -48,7 +48,9 @@ def test_a_picture_a_report_and_tables(
     assert picture.value.suggested_filename == "trn2model-roofline-llama-3.1-70b-trn2-ultraserver.png"
     picture.value.save_as(tmp_path / "chart.png")
     width = struct.unpack(">I", (tmp_path / "chart.png").read_bytes()[16:20])[0]
-    assert width == 3 * round(charts.first.bounding_box()["width"])
+    box = charts.first.bounding_box()
+    assert box is not None
+    assert width == 3 * round(box["width"])
     tab.get_by_role("button", name="Share").click()
     for label, ending in (("Report (HTML)", "html"), ("Tables (CSV)", "csv"), ("Everything (JSON)", "json")):
         with tab.expect_download() as download:

@@ -32,20 +32,20 @@ def closed_form(forward: np.ndarray, backward: np.ndarray, interleave: int, num_
     total = forward + backward
     before = np.cumsum(total) - total
     after = total.sum() - before - total
-    later = np.arange(forward.size)[::-1]
+    later = np.arange(forward.size, dtype=np.float64)[::-1]
     spans = formulas.one_forward_one_backward_time(
         forward, backward, before, after, later, interleave, num_microbatches
     )
-    return float(spans.max())
+    return float(np.max(spans))
 
 
 def zero_bubble(f: np.ndarray, b: np.ndarray, w: np.ndarray, num_microbatches: int) -> float:
     after = (f + b).sum() - np.cumsum(f + b)
-    stage = np.arange(f.size)
+    stage = np.arange(f.size, dtype=np.float64)
     spans = formulas.zero_bubble_time(
         f, b, w, np.cumsum(f) - f, np.cumsum(b) - b, after, stage, stage[::-1], num_microbatches
     )
-    return float(spans.max())
+    return float(np.max(spans))
 
 
 @pytest.mark.parametrize(("pp", "v", "m"), COMBINATIONS + UNGROUPED)
@@ -107,8 +107,8 @@ def test_zero_bubble_gives_the_published_bubble(pp, m, f, b, w):
     trace = simulate_pipeline("zb-h1", np.full(pp, float(f)), b, w, num_microbatches=m)
     bubble = (pp - 1) * max(f + max(b - w, 0), b)  # (p - 1)(f + b - w) in the paper, for w <= b and w <= f
     assert trace.total_time == pytest.approx(m * (f + b + w) + bubble, rel=1e-9)
-    equal = [np.full(pp, float(time)) for time in (f, b, w)]
-    assert zero_bubble(*equal, m) == pytest.approx(trace.total_time, rel=1e-12)
+    forward, inputs, weights = (np.full(pp, float(time)) for time in (f, b, w))
+    assert zero_bubble(forward, inputs, weights, m) == pytest.approx(trace.total_time, rel=1e-12)
     assert trace.peak_in_flight.max() == pp  # as much memory as 1F1B, on every stage
     plain = simulate_pipeline("1f1b", np.full(pp, float(f)), b, w, num_microbatches=m)
     assert trace.total_time < plain.total_time

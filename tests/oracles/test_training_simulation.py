@@ -19,22 +19,23 @@ UNEVEN: list[dict[str, Any]] = [
     {"model": "megatron-530b", "system": "p4de.24xlarge", "count": 35, "tp": 8, "pp": 35, "sequence_length": 2048,
      "global_batch_size": 280},
 ]  # fmt: skip
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"recompute": "full"},
+    {"interleave": 2},
+    {"interleave": 5, "global_batch_size": 512},
+    {"pipeline_schedule": "gpipe"},
+    {"pipeline_schedule": "zb-h1"},
+    {"pipeline_schedule": "zb-h1", "recompute": "full"},
+    {"cp": 2, "sequence_length": 16384},
+    {"microbatch_size": 4, "sequence_parallel": False},
+]
 PLANS = [
     {"pp": pp, "tp": 8, **change}
     for pp in (1, 2, 4, 8, 16)
-    for change in (
-        {},
-        {"recompute": "full"},
-        {"interleave": 2},
-        {"interleave": 5, "global_batch_size": 512},
-        {"pipeline_schedule": "gpipe"},
-        {"pipeline_schedule": "zb-h1"},
-        {"pipeline_schedule": "zb-h1", "recompute": "full"},
-        {"cp": 2, "sequence_length": 16384},
-        {"microbatch_size": 4, "sequence_parallel": False},
-    )
+    for change in CHANGES
     if pp * change.get("interleave", 1) <= 80 and (pp > 1 or "interleave" not in change)
-] + UNEVEN  # type: ignore[operator]
+] + UNEVEN
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import ButtonGroup
 
 from trn2model.specs import catalog
 from trn2model.ui.present.overview import PRESETS
@@ -105,7 +106,9 @@ def test_topology_draws_every_machine(system: str) -> None:
 
 def test_topology_shows_a_group_of_a_second_system() -> None:
     app = open_page("topology", {"s": "trn2.48xlarge", "n": "4"})
-    app.get("button_group")[0].set_value("tp").run()
+    buttons = app.get("button_group")[0]
+    assert isinstance(buttons, ButtonGroup)
+    buttons.set_value("tp").run()
     assert not app.exception
     assert "Tensor parallel: 8 groups of 32 logical cores" in app.info[0].value
     app.number_input(key="gr").set_value(5)

@@ -22,7 +22,7 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
     system, count, ranks = draw(st.sampled_from([("trn2-ultraserver", 2, 512), ("trn2.48xlarge", 4, 256)]))
     schedule = draw(st.sampled_from(["1f1b", "gpipe", "zb-h1"]))
     recompute = draw(st.sampled_from(["none", "selective", "full"]))
-    plan = {
+    plan: dict[str, Any] = {
         "model": model,
         "system": system,
         "count": count,
@@ -82,11 +82,11 @@ def test_rows_of_a_batch_are_single_plans(plan: dict[str, Any], sizes: list[int]
     batch = estimate(Scenario(**plan, microbatch_size=np.array(sizes)))
     for row, size in enumerate(sizes):
         single = estimate(Scenario(**plan, microbatch_size=size))
-        assert batch.step_time[row] == pytest.approx(single.step_time, rel=1e-12)
-        assert batch.memory.used_bytes[row] == pytest.approx(single.memory.used_bytes, rel=1e-12)
-        assert batch.run.time[row] == pytest.approx(single.run.time, rel=1e-12)
+        assert np.asarray(batch.step_time)[row] == pytest.approx(single.step_time, rel=1e-12)
+        assert np.asarray(batch.memory.used_bytes)[row] == pytest.approx(single.memory.used_bytes, rel=1e-12)
+        assert np.asarray(batch.run.time)[row] == pytest.approx(single.run.time, rel=1e-12)
         for name, part in single.time.items():
-            assert batch.time[name][row] == pytest.approx(part, rel=1e-9, abs=1e-12)
+            assert np.asarray(batch.time[name])[row] == pytest.approx(part, rel=1e-9, abs=1e-12)
 
 
 def test_a_thousand_plans_with_experts_stages_and_long_context_at_once() -> None:
@@ -109,5 +109,5 @@ def test_a_thousand_plans_with_experts_stages_and_long_context_at_once() -> None
     assert time.process_time() - start < 2.0
     for row in range(0, 1000, 41):
         single = estimate(Scenario(**common, **{name: int(column[row]) for name, column in columns.items()}))  # type: ignore[arg-type]
-        assert batch.step_time[row] == pytest.approx(single.step_time, rel=1e-12)
-        assert batch.memory.used_bytes[row] == pytest.approx(single.memory.used_bytes, rel=1e-12)
+        assert np.asarray(batch.step_time)[row] == pytest.approx(single.step_time, rel=1e-12)
+        assert np.asarray(batch.memory.used_bytes)[row] == pytest.approx(single.memory.used_bytes, rel=1e-12)

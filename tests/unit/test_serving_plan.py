@@ -23,8 +23,10 @@ def test_a_sweep_is_one_batch_of_single_estimates() -> None:
     sweep = concurrency_sweep(scenario, np.array([1, 7, 100]))
     for row, running in enumerate(sweep.values.tolist()):
         single = estimate(Scenario(profile="achievable", concurrency=running), "serve")
-        assert sweep.estimate.tpot[row] == pytest.approx(single.tpot, rel=1e-12)
-        assert sweep.estimate.output_tokens_per_s[row] == pytest.approx(single.output_tokens_per_s, rel=1e-12)
+        assert np.asarray(sweep.estimate.tpot)[row] == pytest.approx(single.tpot, rel=1e-12)
+        assert np.asarray(sweep.estimate.output_tokens_per_s)[row] == pytest.approx(
+            single.output_tokens_per_s, rel=1e-12
+        )
 
 
 def test_the_sweep_reaches_what_fits_and_just_beyond() -> None:

@@ -51,6 +51,6 @@ def test_a_batch_of_depths_equals_single_plans(schedule: str) -> None:
     batch = estimate(Scenario(tp=8, pp=pp, pipeline_schedule=schedule))
     for row, depth in enumerate(pp):
         single = estimate(Scenario(tp=8, pp=int(depth), pipeline_schedule=schedule))
-        assert batch.step_time[row] == pytest.approx(single.step_time, rel=1e-12)
-        assert batch.memory.used_bytes[row] == pytest.approx(single.memory.used_bytes, rel=1e-12)
-        assert batch.run.time[row] == pytest.approx(single.run.time, rel=1e-12)
+        assert np.asarray(batch.step_time)[row] == pytest.approx(single.step_time, rel=1e-12)
+        assert np.asarray(batch.memory.used_bytes)[row] == pytest.approx(single.memory.used_bytes, rel=1e-12)
+        assert np.asarray(batch.run.time)[row] == pytest.approx(single.run.time, rel=1e-12)

@@ -53,7 +53,7 @@ def test_settings_are_the_scenarios_or_published() -> None:
 
 def test_weak_scaling_keeps_the_work_per_chip_and_strong_scaling_the_batch() -> None:
     counts = (1, 2, 4, 8)
-    strong, weak = (scaling_curve(PLAN, kind, counts) for kind in ("strong", "weak"))  # type: ignore[arg-type]
+    strong, weak = (scaling_curve(PLAN, kind, counts) for kind in ("strong", "weak"))
     assert strong.global_batch_size.tolist() == [1024] * 4
     assert weak.global_batch_size.tolist() == [256, 512, 1024, 2048]
     assert np.all(np.diff(strong.step_time) < 0)
