@@ -21,6 +21,7 @@ from trn2model.ui.present import sources as source_page
 from trn2model.ui.present.content import Content, Folded, Listing, Remarks
 from trn2model.ui.present.glossary import TERMS
 from trn2model.ui.present.groups import axis_groups, runs
+from trn2model.ui.present.link_traffic import link_traffic
 from trn2model.ui.present.steps import GROUPS, PART_COLOURS, PART_NAMES, SHORT_NAMES, engine_times, operator_rows
 from trn2model.ui.url_codec import decode
 
@@ -166,13 +167,13 @@ def test_runs_list_every_number_once(numbers: set[int]) -> None:
 
 def test_axes_of_a_plan_add_up_on_the_links() -> None:
     estimate = estimates.training(DEEP)
-    parts = [topology.link_traffic(estimate, view(axis=axis)).bytes for axis in topology.active_axes(estimate)[1:]]
-    whole = topology.link_traffic(estimate, view(axis=topology.ALL))
+    parts = [link_traffic(estimate, axis, 0, "bytes").bytes for axis in topology.active_axes(estimate)[1:]]
+    whole = link_traffic(estimate, None, 0, "utilisation")
     np.testing.assert_allclose(sum(parts), whole.bytes, rtol=1e-12)
     assert whole.utilization.max() == pytest.approx(estimate.links.max_utilization)
     assert 0 < whole.shares.max() <= 1
     assert "reduced over dp × ep × cp" in topology.content(estimate, "light", view(axis="dp")).verdict.text  # type: ignore[union-attr]
-    assert topology.link_traffic(estimate, view(axis=topology.ALL, basis="bytes")).shares.max() == 1.0
+    assert link_traffic(estimate, None, 0, "bytes").shares.max() == 1.0
 
 
 @pytest.mark.parametrize("system", catalog.system_names())

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trn2model.estimate.network.link_loads import step_link_load
 from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.topology import AXES, Fabric
 from trn2model.ui.charts.chart import Chart, Words, file_stem
@@ -18,13 +16,19 @@ from trn2model.ui.charts.torus import ChipMark, LinkMark, Torus, torus_planes
 from trn2model.ui.format import NOTHING, bandwidth, count, percent, significant, traffic
 from trn2model.ui.present.content import Content, Listing, Metric, Verdict
 from trn2model.ui.present.groups import Groups, axis_groups, runs
+from trn2model.ui.present.link_traffic import (
+    Basis,
+    Traffic,
+    hottest_links,
+    hottest_sentence,
+    link_table,
+    link_traffic,
+)
 from trn2model.ui.present.words import AXIS_NAMES, configuration, model_title, rank_name, subtitle
-from trn2model.ui.tables import Cell, Table, table
+from trn2model.ui.tables import Table, table
 from trn2model.units import from_si
 
 ALL: Final = "all"
-Basis = Literal["utilisation", "bytes"]
-Floats = NDArray[np.float64]
 _GROUP_COLOURS: Final = (0, 1, 2, 3, 4, 5, 6, 8)
 _LISTED: Final = 12
 
@@ -38,28 +42,6 @@ class View:
     domain: int
     basis: Basis
     planes_per_row: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Traffic:
-    """Bytes of a step on every directed link of a system, and what share of the step keeps each busy."""
-
-    bytes: Floats
-    utilization: Floats
-    basis: Basis
-
-    @property
-    def shares(self) -> Floats:
-        """Position of each link on the colour scale.
-
-        Returns
-        -------
-        NDArray
-            Utilisation, or bytes over the largest, from 0 to 1.
-        """
-        if self.basis == "utilisation":
-            return np.clip(self.utilization, 0.0, 1.0)
-        return self.bytes / max(float(self.bytes.max(initial=0.0)), 1.0)
 
 
 def active_axes(estimate: TrainingEstimate) -> tuple[str, ...]:
@@ -98,9 +80,9 @@ def content(estimate: TrainingEstimate, mode: Mode, view: View) -> Content:
         The picture, the hottest links and the groups.
     """
     groups = None if view.axis == ALL else axis_groups(estimate, view.axis)
-    load = link_traffic(estimate, view)
+    load = link_traffic(estimate, None if view.axis == ALL else view.axis, view.domain, view.basis)
     fabric = estimate.network.fabric
-    listings = [_hottest(fabric, load), *([_group_list(groups, view)] if groups else [])]
+    listings = [hottest_links(fabric, load), *([_group_list(groups, view)] if groups else [])]
     return Content(
         title="Topology",
         configuration=configuration(estimate.resolved),
@@ -108,28 +90,6 @@ def content(estimate: TrainingEstimate, mode: Mode, view: View) -> Content:
         metrics=_metrics(estimate, load),
         rows=((picture(estimate, view, groups, load, mode),), tuple(listings)),
     )
-
-
-def link_traffic(estimate: TrainingEstimate, view: View) -> Traffic:
-    """Traffic of one axis or of all on the links of one system.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    view : View
-        Axis and system.
-
-    Returns
-    -------
-    Traffic
-        One entry per directed link.
-    """
-    fabric = estimate.network.fabric
-    load = step_link_load(estimate.network, estimate.communication, estimate.step_time, view.domain)
-    chosen = [loads for axis, loads in load.by_axis.items() if view.axis in (ALL, axis.partition(" ")[0])]
-    carried = sum(chosen, np.zeros(fabric.num_links))
-    return Traffic(carried, carried / (fabric.link_bandwidth * float(estimate.step_time)), view.basis)
 
 
 def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load: Traffic, mode: Mode) -> Chart:
@@ -156,7 +116,7 @@ def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load:
     fabric = estimate.network.fabric
     title = "busy share of the step" if view.basis == "utilisation" else "bytes against the fullest link"
     words = _words(estimate, view, load)
-    twin = _link_table(fabric, load)
+    twin = link_table(fabric, load)
     if fabric.interconnect == "torus":
         torus = Torus(
             fabric.shape,
@@ -283,34 +243,6 @@ def _plane_names(fabric: Fabric, view: View) -> tuple[str, ...]:
     return tuple(f"instance {z} (z = {z})" for z in range(fabric.shape[2]))
 
 
-def _hottest(fabric: Fabric, load: Traffic) -> Listing:
-    order = np.argsort(-load.bytes, kind="stable")[:_LISTED]
-    rows = [_link_row(fabric, load, int(link), formatted=True) for link in order if load.bytes[link] > 0]
-    note = (
-        "One direction each, over a whole step." if rows else "This selection sends nothing over links of this system."
-    )
-    return Listing("Hottest links", note, table(("from", "to", "along", "bytes a step", "busy", "rate"), rows))
-
-
-def _link_table(fabric: Fabric, load: Traffic) -> Table:
-    columns = ("from chip", "to chip", "axis", "bytes per step [B]", "utilisation", "rate [B/s]")
-    return table(columns, [_link_row(fabric, load, link, formatted=False) for link in range(fabric.num_links)])
-
-
-def _link_row(fabric: Fabric, load: Traffic, link: int, *, formatted: bool) -> tuple[Cell, ...]:
-    ends = [_end(fabric, int(fabric.link_source[link])), _end(fabric, int(fabric.link_target[link]))]
-    axis = int(fabric.link_axis[link])
-    along = AXES[axis] if axis < len(AXES) else "switch"
-    carried, busy, rate = float(load.bytes[link]), float(load.utilization[link]), float(fabric.link_bandwidth[link])
-    if formatted:
-        return (*ends, along, traffic(carried), percent(busy), bandwidth(rate))
-    return (*ends, along, carried, busy, rate)
-
-
-def _end(fabric: Fabric, node: int) -> str:
-    return "switch" if node >= fabric.chips_per_domain else f"chip {node}"
-
-
 def _core_table(fabric: Fabric, groups: Groups | None) -> Table:
     rows = [(rank, None if groups is None else int(groups.of_rank[rank])) for rank in range(fabric.ranks_per_chip)]
     return table(("rank", "group"), rows)
@@ -341,25 +273,12 @@ def _verdict(estimate: TrainingEstimate, view: View, groups: Groups | None, load
     if view.axis == "dp" and float(plan.cp * plan.ep) > 1:
         said.append("Gradients of dense weights are reduced over dp × ep × cp.")
     if load.bytes.any():
-        said.append(_hottest_sentence(estimate.network.fabric, load))
+        said.append(hottest_sentence(estimate.network.fabric, load))
     elif estimate.network.fabric.interconnect == "none":
         said.append("One chip: its cores talk on the chip, and no NeuronLink leaves it.")
     else:
         said.append("This selection puts no bytes on the links of one system.")
     return " ".join(said)
-
-
-def _hottest_sentence(fabric: Fabric, load: Traffic) -> str:
-    link = int(np.argmax(load.bytes))
-    axis = int(fabric.link_axis[link])
-    along = f" along {AXES[axis]}" if axis < len(AXES) else ""
-    equal = int((load.bytes >= 0.999 * load.bytes[link]).sum())
-    others = f" (and {equal - 1} more carry the same)" if equal > 1 else ""
-    ends = f"{_end(fabric, int(fabric.link_source[link]))} to {_end(fabric, int(fabric.link_target[link]))}"
-    return (
-        f"Hottest link: {ends}{along}{others}, {traffic(float(load.bytes[link]))} a step, "
-        f"busy {percent(float(load.utilization[link]))} of it."
-    )
 
 
 def _metrics(estimate: TrainingEstimate, load: Traffic) -> tuple[Metric, ...]:
@@ -394,7 +313,7 @@ def _words(estimate: TrainingEstimate, view: View, load: Traffic) -> Words:
     what = "all axes" if view.axis == ALL else AXIS_NAMES[view.axis]
     number = f"system {view.domain} · " if fabric.num_domains > 1 else ""
     title = f"Link load of {what}" if fabric.num_links else f"The {rank_name(estimate.resolved)}s of one chip"
-    alt = f"{title}. " + (_hottest_sentence(fabric, load) if load.bytes.any() else "No bytes on links.")
+    alt = f"{title}. " + (hottest_sentence(fabric, load) if load.bytes.any() else "No bytes on links.")
     stem = file_stem(
         "trn2model", "topology", view.axis, model_title(scenario.model), f"{scenario.count}x{scenario.system}"
     )
