@@ -11,23 +11,23 @@ from trn2model.specs.hardware import Chip, System
 from trn2model.specs.provenance import Figure
 from trn2model.specs.system_file import hardware_title
 
-#: Figures that every report has, null where nothing is published or they do not apply.
-REQUIRED: Final = (
-    "num_chips",
-    "num_cores",
-    "hbm_bytes",
-    "hbm_bandwidth",
-    "fp8_flop_rate",
-    "bf16_flop_rate",
-    "fp32_flop_rate",
-    "sparse_flop_rate",
-    "link_bandwidth_intra",
-    "link_bandwidth_inter",
-    "nic_bandwidth",
-    "num_vcpus",
-    "host_bytes",
-    "num_links",
-)
+#: Figures that every report has, with their units; null where nothing is published or they do not apply.
+REQUIRED: Final[Mapping[str, str]] = {
+    "num_chips": "1",
+    "num_cores": "1",
+    "hbm_bytes": "B",
+    "hbm_bandwidth": "B/s",
+    "fp8_flop_rate": "FLOP/s",
+    "bf16_flop_rate": "FLOP/s",
+    "fp32_flop_rate": "FLOP/s",
+    "sparse_flop_rate": "FLOP/s",
+    "link_bandwidth_intra": "B/s",
+    "link_bandwidth_inter": "B/s",
+    "nic_bandwidth": "B/s",
+    "num_vcpus": "1",
+    "host_bytes": "B",
+    "num_links": "1",
+}
 
 
 def specs_report(name: str | None) -> dict[str, Any]:
@@ -94,13 +94,13 @@ def system_figures(system: System) -> dict[str, Figure]:
 
 
 def _chip_report_figures(chip: Chip) -> dict[str, Figure]:
-    figures = {key: chip.figures.get(key, _not_of_a_chip(chip)) for key in REQUIRED}
+    figures = {key: chip.figures.get(key, _not_of_a_chip(chip, unit)) for key, unit in REQUIRED.items()}
     figures["num_chips"] = Figure(1.0, "1", "definition", "published")
     return {**figures, **chip.figures}
 
 
-def _not_of_a_chip(chip: Chip) -> Figure:
-    return Figure(None, "1", chip.figures["num_cores"].source, "published", "a figure of a system, not of a chip")
+def _not_of_a_chip(chip: Chip, unit: str) -> Figure:
+    return Figure(None, unit, chip.figures["num_cores"].source, "published", "a figure of a system, not of a chip")
 
 
 def _report(name: str, title: str, kind: str, figures: Mapping[str, Figure]) -> dict[str, Any]:

@@ -13,12 +13,12 @@ NOTHING: Final = "–"
 _LADDERS: Final[dict[str, tuple[str, ...]]] = {
     "capacity": ("B", "KiB", "MiB", "GiB", "TiB"),
     "traffic": ("B", "kB", "MB", "GB", "TB"),
-    "B/s": ("B/s", "MB/s", "GB/s", "TB/s"),
+    "B/s": ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"),
     "FLOP": ("FLOP", "GFLOP", "TFLOP", "PFLOP"),
     "FLOP/s": ("GFLOP/s", "TFLOP/s", "PFLOP/s"),
     "element/s": ("element/s", "Gelement/s"),
     "s": ("ns", "us", "ms", "s"),
-    "Hz": ("Hz", "GHz"),
+    "Hz": ("Hz", "MHz", "GHz"),
     "W": ("W", "kW"),
 }
 _SPELLING: Final = {"us": "µs", "USD/h": "USD/h", "token/s": "tok/s", "token": "tokens", "1": ""}
@@ -138,7 +138,7 @@ def bandwidth(value: float) -> str:
     Returns
     -------
     str
-        In MB/s, GB/s or TB/s.
+        In B/s, kB/s, MB/s, GB/s or TB/s.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def count(value: float) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """A figure in its everyday unit, from its SI unit.
+    """A figure in its everyday unit, from its SI unit; bytes in the binary or decimal unit that needs fewer digits.
 
     Parameters
     ----------
@@ -262,12 +262,19 @@ def quantity(value: float | None, unit: str) -> str:
     --------
     >>> quantity(667e12, "FLOP/s"), quantity(96 * 2**30, "B"), quantity(None, "B")
     ('667 TFLOP/s', '96 GiB', '–')
+    >>> quantity(640e9, "B")
+    '640 GB'
     """
     if value is None:
         return NOTHING
-    ladder = _LADDERS.get("capacity" if unit == "B" else unit, (unit,))
+    names = ("capacity", "traffic") if unit == "B" else (unit,)
+    return min((_printed(value, _LADDERS.get(name, (unit,))) for name in names), key=len)
+
+
+def _printed(value: float, ladder: tuple[str, ...]) -> str:
+    """Every digit in the unit of the ladder that suits; a unit without a ladder is SI itself."""
     named = _rung(value, ladder)
-    number = value if unit not in _LADDERS and unit != "B" else from_si(value, named)
+    number = value if len(ladder) == 1 else from_si(value, named)
     return f"{exact(number)} {_SPELLING.get(named, named)}".strip()
 
 
