@@ -98,7 +98,7 @@ def test_the_order_of_axes_and_the_pattern_stay_readable() -> None:
     assert query_string(Scenario(sparsity="4:16", placement="dp,tp,cp,ep,pp")) == "pl=dp,tp,cp,ep,pp&sx=4:16"
 
 
-@pytest.mark.parametrize("value", [1 / 3, 0.1 + 0.2, 1e-9, 5e-324, 0.5])
+@pytest.mark.parametrize("value", [1 / 3, 0.1 + 0.2, 1e-9, 5e-324, 0.5, 1e-5 / 3, 1e-3 / 3, 1e-4 * (1 + 2**-52)])
 def test_fractions_travel_exactly(value: float) -> None:
     assert decode(encode(Scenario(prefix_hit=value)))[0].prefix_hit == value
 

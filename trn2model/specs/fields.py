@@ -30,7 +30,7 @@ NONE: Final = "none"
 AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,3})?|-?\.[0-9]{1,18}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,24})?([eE][+-]?[0-9]{1,3})?|-?\.[0-9]{1,24}")
 _MISSPELT: Final = 0.6
 _SHOWN: Final = 60
 
