@@ -30,6 +30,7 @@ def serve(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_the_document_of_the_contract(serve: Any) -> None:
     document = serve()
     assert document.keys() >= CONTRACT
+    assert isinstance(document["max_concurrency"], int)
     assert document["time"].keys() == {"prefill", "decode"}
     assert sum(document["time"]["prefill"].values()) == pytest.approx(document["ttft"])
     assert document["feasible"] is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from trn2model.estimate import estimate
@@ -83,6 +84,20 @@ def test_gathers_hide_only_with_a_prefetch() -> None:
     assert gathers[2].exposed_time == gathers[1].exposed_time
     held = [result.memory.parts["buffers"] for result in (none, one, four)]
     assert held[2] - held[1] == pytest.approx(3 * (held[1] - held[0]), rel=1e-9)
+
+
+def test_one_replica_exchanges_nothing() -> None:
+    """No rows that say nothing: gradients of one replica go nowhere, those of context pieces are still summed."""
+    alone, pieces, batch = (
+        estimate(Scenario(model="llama-3.1-8b", system="trn2.48xlarge", tp=8, dp=1, cp=cp))
+        for cp in (1, 2, np.array([1, 2]))
+    )
+    assert {use.axis for use in alone.communication} == {"tp"}
+    assert alone.time["dp_exposed"] == 0
+    assert {use.axis for use in pieces.communication} == {"tp", "cp", "dp"}
+    (row,) = (use for use in batch.communication if use.axis == "dp" and use.op == "reduce_scatter")
+    assert np.asarray(row.link_time).tolist()[0] == 0
+    assert np.asarray(row.link_time).tolist()[1] > 0
 
 
 def test_windows_are_shared() -> None:

@@ -24,7 +24,7 @@ class ServingMemory(NamedTuple):
     """HBM of the heaviest stage, and the requests per replica that would fill it."""
 
     use: MemoryUse
-    max_concurrency: Numeric
+    max_concurrency: int | NDArray[np.int64]
 
 
 def serving_memory(resolved: Resolved, prefill: RankWork) -> ServingMemory:
@@ -70,7 +70,7 @@ def serving_memory(resolved: Resolved, prefill: RankWork) -> ServingMemory:
     room = resolved.core.hbm_bytes - (used - parts["kv_cache"] - parts["logits"])
     fitting = np.floor(np.maximum(room, 0.0) / np.maximum(per_sequence + logits, 1.0)).min(axis=0) * plan.ep
     total = scalar(np.take_along_axis(used, fullest, axis=0)[0])
-    return ServingMemory(MemoryUse(resolved.core.hbm_bytes, total, taken), scalar(fitting))
+    return ServingMemory(MemoryUse(resolved.core.hbm_bytes, total, taken), scalar(fitting.astype(np.int64)))
 
 
 def kv_rank_bytes(resolved: Resolved, tokens: Numeric) -> NDArray[np.float64]:

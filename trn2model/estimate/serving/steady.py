@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trn2model.estimate.feasibility import memory_violations
 from trn2model.estimate.model.kv_cache import kv_bytes_per_token, kv_replication
@@ -42,7 +43,7 @@ class ServingEstimate:
     tpot_with_stalls: Numeric
     output_tokens_per_s: Numeric
     output_tokens_per_s_per_chip: Numeric
-    max_concurrency: Numeric
+    max_concurrency: int | NDArray[np.int64]
     kv_bytes_per_token: Numeric
     kv_replication: Numeric
     tokens_per_step: Numeric

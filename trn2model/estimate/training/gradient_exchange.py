@@ -54,7 +54,7 @@ def gradient_exchange(
     Returns
     -------
     list of CommunicationUse
-        One entry per group and operation that some plan uses.
+        One entry per group and operation that some plan sends anything with; none where nothing is replicated.
 
     Notes
     -----
@@ -72,7 +72,7 @@ def gradient_exchange(
         if share.trained.any() or share.weight_bytes.any()
         for e in _of_share(share, network, optimizer)
     ]
-    return _uses(exchanges, network, windows)
+    return [use for use in _uses(exchanges, network, windows) if np.any(use.link_time)]
 
 
 @dataclass(frozen=True, slots=True)
