@@ -43,7 +43,7 @@ def plain(text: str, length: int = 60) -> str:
     Examples
     --------
     >>> plain("<img src=x>")
-    '·img src·x·'
+    '·img src=x·'
     """
     cut = text if len(text) <= length else f"{text[:length]}…"
     return _UNPRINTABLE.sub("·", cut.replace("…", " "))
