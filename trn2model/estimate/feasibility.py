@@ -38,5 +38,5 @@ def memory_violations(memory: MemoryUse, resolved: Resolved) -> tuple[Violation,
         return ()
     largest = max(memory.parts, key=lambda part: float(memory.parts[part]))
     rank = "GPU" if resolved.system.chip.family == "gpu" else "logical core"
-    remedy = f"{largest.replace('_', ' ')} take most: {_REMEDIES[largest]}"
+    remedy = f"the largest part is {largest.replace('_', ' ')}: {_REMEDIES[largest]}"
     return (Violation(f"HBM per {rank}", float(memory.used_bytes), memory.capacity_bytes, "B", remedy),)
