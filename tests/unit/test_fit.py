@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import resources
 
 import numpy as np
 import pytest
 
 from trn2model.errors import UnknownNameError
+from trn2model.estimate.serving.steady import estimate_serving
 from trn2model.specs.profile import CONSTANT_NAMES, profile
+from trn2model.specs.resolve import resolve
 from trn2model.units import to_si
 from trn2model.validation.cases import Case
 from trn2model.validation.compare import out_of_group
 from trn2model.validation.fit import Fit, fit_cases, fit_profile, fitted_names, out_of_group_lines
 from trn2model.validation.paths import fits, selected_profile
+from trn2model.validation.predict import batches, predicted_times
 from trn2model.validation.profile_file import FEW_ROWS, LEAST_SPREAD, profile_text, spread
 
-QUICK = ("trn1-links", "trn1-training", "neuron-2.2x-training", "neuron-2.2x-kernels")
+QUICK = ("trn1-links", "trn2-compiled-matmul", "trn1-training", "neuron-2.2x-training", "neuron-2.2x-kernels")
 
 
 @pytest.mark.parametrize("name", fitted_names())
@@ -87,4 +91,22 @@ def test_a_spread_holds_four_in_five_of_many_rows_and_all_of_a_few() -> None:
     low, high = spread(few)
     assert low <= np.exp(-few).min() + 1e-3
     assert high >= np.exp(-few).max() - 1e-3
+    skewed = np.concatenate([np.zeros(80), np.full(20, -1.0)])
+    assert spread(skewed) == (1 - LEAST_SPREAD, 1 + LEAST_SPREAD)
     assert spread(np.zeros(5)) == (1 - LEAST_SPREAD, 1 + LEAST_SPREAD)
+
+
+def test_means_under_load_hold_the_prefills_of_others() -> None:
+    """A mean over 32 requests is the time on a full replica; a median, and the bound, are of decode alone."""
+    cases = [case for case in fit_cases("gpu-inference") if isinstance(case, Case) and case.kind == "decode"]
+    stalled = [case for case in cases if case.stalled]
+    assert {(case.row.text("statistic"), case.row.number("concurrency") > 1) for case in stalled} == {("mean", True)}
+    assert {case.row.text("statistic") for case in cases if not case.stalled} == {"p50", "mean"}
+    one = next(case for case in stalled if case.row.number("concurrency") == 32)
+    estimate = estimate_serving(resolve(one.scenario, "serve"))
+    median = replace(one, stalled=False)
+    times = predicted_times(batches([one, median]), 2)
+    np.testing.assert_allclose(times, [estimate.tpot_with_stalls, estimate.tpot], rtol=1e-12)
+    assert times[0] > times[1]
+    bound = predicted_times(batches([one, median]), 2, profile("ideal"))
+    assert bound[0] == bound[1]

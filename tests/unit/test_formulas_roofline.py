@@ -11,6 +11,7 @@ from trn2model.formulas.roofline import (
     ENGINES,
     attainable_flop_rate,
     bound_engine,
+    exposed_time,
     operator_time,
     ridge_intensity,
 )
@@ -34,6 +35,12 @@ def test_equals_go_to_the_first():
 
 def test_an_idle_operator_costs_its_start():
     assert operator_time(0.0, 0.0, 0.0, 0.0, 2e-6) == 2e-6
+
+
+def test_the_shorter_of_array_and_memory_shows_by_what_is_not_hidden():
+    assert exposed_time(3.0, 2.0, 0.75) == exposed_time(2.0, 3.0, 0.75) == 0.5
+    assert exposed_time(3.0, 2.0, 1.0) == exposed_time(0.0, 2.0, 0.0) == 0.0
+    assert operator_time(3.0, 0.0, 0.0, 2.0, exposed_time(3.0, 2.0, 0.0)) == 5.0
 
 
 def test_axes_broadcast():

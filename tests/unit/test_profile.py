@@ -50,7 +50,8 @@ def gemm_time(m: float, k: float, n: float, dtype: str, c: Constants) -> float:
     width = WIDTH[dtype]
     moved = matmul.gemm_hbm_bytes(m, k, n, width, width, max(width, 2.0), CORE.sbuf_bytes)
     hbm = moved / (CORE.hbm_bandwidth * c.hbm_efficiency)
-    return float(max(tensor, hbm) + c.operator_time)
+    exposed = (1.0 - c.matmul_overlap_fraction) * min(tensor, hbm)
+    return float(max(tensor, hbm) + exposed + c.operator_time)
 
 
 @pytest.mark.parametrize("name", profile_names())

@@ -225,6 +225,17 @@ def test_forced_and_unknown_algorithms() -> None:
         collective_cost(INSTANCE, "all_reduce", 1e6, group_dims(((1, 128),), 128), ACHIEVABLE)
 
 
+def test_rings_only_before_other_algorithms_came() -> None:
+    rings = replace(ACHIEVABLE, ring_collectives=1.0)
+    for net, dims, size in ((INSTANCE, ((1, 64),), 64), (fabric(system("trn2.48xlarge"), 2, 2), ((1, 128),), 128)):
+        found = lines(net, "all_reduce", dims, size, rings)
+        assert {part.split()[0] for plan in found.plans for part in plan.detail.split(" + ")} == {"ring"}
+        assert (found.fixed.min() > lines(net, "all_reduce", dims, size, ACHIEVABLE).fixed.min()).all()
+    steps = replace(rings, chip_latency=3e-6, link_latency=1e-6, collective_time=5e-5)
+    assert lines(INSTANCE, "all_gather", ((1, 64),), 64, steps).fixed.min() == pytest.approx(5e-5 + 63 * 3e-6)
+    assert lines(INSTANCE, "permute", ((1, 64),), 64, rings).plans
+
+
 def test_merged_dims_cost_the_same() -> None:
     dims = ((1, 4), (4, 2), (8, 1), (16, 4))
     assert cost(INSTANCE, "all_gather", 1e7, dims, 64) == cost(INSTANCE, "all_gather", 1e7, merge_dims(dims), 64)

@@ -63,6 +63,8 @@ def _outside_median(row: ErrorRow) -> float:
         ("A100 training, SC21 Table 2", _outside_mean, 6.0),
         ("H100 training, trust A", _outside_mean, 10.0),
         ("Collectives, device time", lambda row: percent(row.median), 20.0),
+        ("Collectives, device time", _outside_median, 20.5),
+        ("Trn2 matmul", lambda row: percent(row.mean), 6.0),
     ],
 )
 def test_the_targets_hold_outside_the_group(name: str, figure: Any, most: float) -> None:
@@ -90,7 +92,22 @@ def test_ranges_hold_about_four_in_five_rows_outside_their_group(kind: str) -> N
     assert 0.75 <= np.mean(inside) <= 0.90
 
 
-@pytest.mark.parametrize("kind", ["train", "prefill"])
+def test_ranges_of_matmuls_hold_about_four_in_five_rows() -> None:
+    points = [point for point in FITTED if point.kind == "gemm"]
+    assert len(points) >= 20
+    assert 0.75 <= np.mean([point.within_range for point in points]) <= 0.90
+    assert np.median([(point.high - point.low) / (2.0 * point.predicted) for point in points]) <= 0.30
+
+
+def test_device_times_are_told_from_times_with_a_launch() -> None:
+    points = [point for point in FITTED if point.kind == "collective"]
+    layers = {layer: [p for p in points if p.layer == layer] for layer in ("device", "kernel", "framework")}
+    assert SETS["Collectives, device time"].used == len(layers["device"]) == 47
+    assert len(layers["kernel"]) == len(points) - 47
+    assert layers["framework"] == []
+
+
+@pytest.mark.parametrize("kind", ["train", "prefill", "decode", "collective"])
 def test_ranges_are_narrow_enough_to_be_of_use(kind: str) -> None:
     widths = [(point.high - point.low) / (2.0 * point.predicted) for point in _outside(kind)]
     assert np.median(widths) <= 0.30

@@ -50,6 +50,36 @@ def operator_time(
     return np.maximum(compute_time, hbm_time) + fixed_time
 
 
+def exposed_time(tensor_time: Numeric, hbm_time: Numeric, overlap_fraction: Numeric) -> Numeric:
+    r"""Part of an operator's traffic or matmul that runs while the other waits: its first and last tiles.
+
+    .. math:: t = (1 - o) \min(t_{tensor}, t_{hbm})
+
+    Parameters
+    ----------
+    tensor_time : Numeric, shape (...)
+        Busy time of the Tensor engine. [s]
+    hbm_time : Numeric, shape (...)
+        Time to move the HBM traffic. [s]
+    overlap_fraction : Numeric
+        Share of the shorter one hidden behind the longer one, :math:`o`. [1]
+
+    Returns
+    -------
+    Numeric, shape (...)
+        Broadcast of the inputs; nothing without a matmul. [s]
+
+    Notes
+    -----
+    Validity: 0 <= o <= 1. With 0 the two follow one another.
+
+    References
+    ----------
+    .. [1] xpu-perf
+    """
+    return (1.0 - overlap_fraction) * np.minimum(tensor_time, hbm_time)
+
+
 def bound_engine(
     tensor_time: Numeric, vector_time: Numeric, scalar_time: Numeric, hbm_time: Numeric
 ) -> NDArray[np.int64]:

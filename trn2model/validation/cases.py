@@ -13,7 +13,7 @@ from trn2model.specs import catalog
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.scenario import ROWS, Scenario
 from trn2model.validation.measurements import Measurement, measured_model
-from trn2model.validation.paths import selected_profile
+from trn2model.validation.paths import holds_stalls, selected_profile
 
 #: Kind of case that a metric measures, among those that are times of one pass or step.
 TIMED_METRICS: Final[Mapping[str, str]] = {"step_time": "train", "ttft": "prefill", "tpot": "decode"}
@@ -56,6 +56,7 @@ class Case:
 
     `profile` is the one that machine, workload and software path select; the model never does. `prompts` are those
     that one prefill takes. `nic_bandwidth` replaces the machine's where the source had another network. [B/s]
+    `stalled` says that a time per token holds the prefills of other requests.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class Case:
     scenario: Scenario
     prompts: float = 1.0
     nic_bandwidth: float | None = None
+    stalled: bool = False
 
 
 def timed_case(row: Measurement, profile: str | None = None) -> Case | str:
@@ -102,6 +104,7 @@ def timed_case(row: Measurement, profile: str | None = None) -> Case | str:
         scenario,
         prompts if isinstance(prompts, float) else 1.0,
         nic if isinstance(nic, float) else None,
+        holds_stalls(row),
     )
 
 

@@ -27,7 +27,7 @@ SUMMARIES: Final[Mapping[str, Callable[[Point], bool]]] = {
     "A100 training, SC21 Table 2": lambda p: p.kind == "train" and p.dataset == "megatron-sc21-table2",
     "H100 training, trust A": lambda p: _on(p, "train", "p5") and p.trust == "A",
     "Trn2 matmul": lambda p: p.kind == "gemm" and "trainium2" in p.configuration,
-    "Collectives, device time": lambda p: p.kind == "collective",
+    "Collectives, device time": lambda p: p.kind == "collective" and p.layer == "device",
 }
 
 

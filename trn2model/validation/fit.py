@@ -31,7 +31,8 @@ Floats = NDArray[np.float64]
 RATIO_COLUMNS: Final = ("id", "profile", "ratio", "trust", "source")
 _FOLD_STEPS: Final = 4
 _DIGITS: Final = 4
-_KINDS: Final = ("training", "inference", "collective")
+_KINDS: Final = ("training", "inference", "collective", "operator")
+_KERNELS: Final = ("collective", "operator")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +73,7 @@ def fitted_names() -> tuple[str, ...]:
 
 
 def fit_cases(name: str, uses: Sequence[str] = ("fit",)) -> list[Case | Measurement]:
-    """Cases of a profile's software path, to be predicted from the profile it extends; collectives are rows.
+    """Cases of a profile's software path, to be predicted from the profile it extends; kernels are rows.
 
     Parameters
     ----------
@@ -89,8 +90,8 @@ def fit_cases(name: str, uses: Sequence[str] = ("fit",)) -> list[Case | Measurem
     base = _specification(name)["extends"]
     constants = profile(base).constants
     rows = [row for kind in _KINDS for row in measurements(kind) if row.use in uses and _on_path(row, name)]
-    timed = [timed_case(row, base) for row in rows if row.metric in TIMED_METRICS and row.kind != "collective"]
-    alone = [row for row in rows if row.kind == "collective"]
+    timed = [timed_case(row, base) for row in rows if row.metric in TIMED_METRICS and row.kind not in _KERNELS]
+    alone = [row for row in rows if row.kind in _KERNELS]
     kernels = [row for row in alone if isinstance(kernel_prediction(row, constants), KernelPrediction)]
     return [*(case for case in timed if isinstance(case, Case)), *kernels]
 
@@ -215,6 +216,8 @@ def _out_of_group(problem: _Problem, values: Floats) -> Floats:
 def _group(case: Case | Measurement) -> tuple[str, str]:
     if isinstance(case, Case):
         return case.row.group
+    if case.kind == "operator":
+        return case.dataset, " x ".join(f"{case.number(extent):g}" for extent in "mkn")
     return case.dataset, f"{case.text('op')} of {case.text('ranks')}"
 
 

@@ -10,7 +10,7 @@ from trn2model.errors import DataError
 from trn2model.specs.provenance import read_toml
 from trn2model.validation.measurements import Measurement
 
-_CONDITIONS: Final = ("system", "stack", "version", "kernels")
+_CONDITIONS: Final = ("system", "stack", "version", "kernels", "kernel")
 
 
 def selected_profile(row: Measurement) -> str:
@@ -31,9 +31,31 @@ def selected_profile(row: Measurement) -> str:
     DataError
         No path holds.
     """
+    return str(_path(row)["profile"])
+
+
+def holds_stalls(row: Measurement) -> bool:
+    """Whether a time per token holds the prefills of the requests beside its own.
+
+    Parameters
+    ----------
+    row : Measurement
+        A measured row.
+
+    Returns
+    -------
+    bool
+        True for means over several requests on a path whose engine lets prompts join decode steps.
+    """
+    several = (row.values.get("concurrency") or 1.0) != 1.0
+    mean = row.metric == "tpot" and row.text("statistic") == "mean"
+    return several and mean and bool(_path(row).get("mean_holds_stalls"))
+
+
+def _path(row: Measurement) -> dict[str, Any]:
     for path in fits()["paths"]:
         if row.kind in path["kinds"] and all(_holds(path, name, row) for name in _CONDITIONS):
-            return str(path["profile"])
+            return dict(path)
     message = f"{row.id}: no software path of fits.toml fits the row"
     raise DataError(message)
 

@@ -29,7 +29,8 @@ _HIDDEN: Final = ("profile", "price_option", "placement")
 class Point:
     """A measured time and its prediction, in seconds; `low` and `high` bound what the profile expects to measure.
 
-    `ratio` is prediction over measurement. `scenario` is None where no scenario stands for the row.
+    `ratio` is prediction over measurement. `scenario` is None where no scenario stands for the row. `layer` is where a
+    collective was timed: device, kernel or framework.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Point:
     note: str
     scenario: Scenario | None
     group: tuple[str, str]
+    layer: str = ""
 
     @property
     def error(self) -> float:
@@ -184,6 +186,7 @@ def _point(
         note=row.text("note"),
         scenario=scenario,
         group=row.group,
+        layer=row.text("layer") if row.kind == "collective" else "",
     )
 
 

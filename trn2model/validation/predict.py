@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.estimate.network.plan_network import plan_network
-from trn2model.estimate.serving.steady import decode_context, decode_pass, decode_span, prefill_pass
+from trn2model.estimate.serving.steady import (
+    decode_context,
+    decode_pass,
+    decode_span,
+    estimate_serving,
+    prefill_pass,
+)
 from trn2model.estimate.training.step import estimate_training
 from trn2model.specs.profile import Profile
 from trn2model.specs.resolve import Resolved, resolve
@@ -18,6 +24,8 @@ from trn2model.specs.scenario import FIELDS
 from trn2model.validation.cases import Case
 
 Floats = NDArray[np.float64]
+#: Spread of a bound: the best case of a mean time per token is that no other prompt enters.
+_NO_RANGE = (1.0, 1.0)
 _PLAN_FIELDS = tuple(row.name for row in FIELDS if row.plan)
 
 
@@ -29,6 +37,7 @@ class Batch:
     index: NDArray[np.int64]
     resolved: Resolved
     factor: Floats  # passes in the measured time: prompts of one prefill
+    stalled: bool = False  # times per token hold prefills of other requests
 
 
 def batches(cases: Sequence[Case]) -> list[Batch]:
@@ -58,7 +67,7 @@ def _key(case: Case) -> tuple[object, ...]:
         if name not in _PLAN_FIELDS
     )
     autos = tuple(isinstance(getattr(scenario, name), str) for name in _PLAN_FIELDS)
-    return (case.kind, static, autos, case.nic_bandwidth)
+    return (case.kind, static, autos, case.nic_bandwidth, case.stalled)
 
 
 def _batch(cases: Sequence[Case], places: Sequence[int]) -> Batch:
@@ -74,7 +83,7 @@ def _batch(cases: Sequence[Case], places: Sequence[int]) -> Batch:
     resolved = resolve(scenario, "train" if first.kind == "train" else "serve")
     if first.nic_bandwidth:
         resolved = replace(resolved, system=replace(resolved.system, nic_bandwidth=first.nic_bandwidth))
-    return Batch(first.kind, np.array(places), resolved, np.array([case.prompts for case in cases]))
+    return Batch(first.kind, np.array(places), resolved, np.array([case.prompts for case in cases]), first.stalled)
 
 
 def batch_times(batch: Batch, profile: Profile | None = None) -> Floats:
@@ -99,6 +108,8 @@ def batch_times(batch: Batch, profile: Profile | None = None) -> Floats:
     if batch.kind == "prefill":
         one = np.atleast_1d(prefill_pass(resolved, network)[0].time)
         return one * batch.factor + resolved.profile.constants.request_time
+    if batch.stalled and resolved.profile.spread("decode") != _NO_RANGE:
+        return np.atleast_1d(estimate_serving(resolved).tpot_with_stalls)
     return np.atleast_1d(decode_pass(resolved, network, decode_context(resolved), decode_span(resolved)).time)
 
 

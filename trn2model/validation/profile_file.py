@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
     from trn2model.validation.fit import Fit
 
 SOURCE: Final = "own-fit"
-#: Quantiles of the out-of-group residuals that a range spans, and the rows from which quantiles are trusted.
-RANGE: Final = (0.1, 0.9)
+#: Share of the out-of-group residuals that a range holds, and the rows from which less than all of them is trusted.
+RANGE: Final = 0.8
 FEW_ROWS: Final = 20
 #: Least share by which a range opens on each side. [1]
 LEAST_SPREAD: Final = 0.05
-_WORKLOADS: Final = ("train", "prefill", "decode", "collective")
+_WORKLOADS: Final = ("train", "prefill", "decode", "collective", "gemm")
+#: Workload of the kinds of rows that are no cases.
+_KERNELS: Final = {"operator": "gemm"}
 
 
 def profile_text(fit: Fit, specification: Mapping[str, Any]) -> str:
@@ -58,7 +61,9 @@ def profile_text(fit: Fit, specification: Mapping[str, Any]) -> str:
 
 
 def spread(residuals: NDArray[np.float64]) -> tuple[float, float]:
-    """Factors on a prediction between which most measurements lie.
+    r"""Factors on a prediction between which most measurements lie.
+
+    .. math:: \arg\min_{[a, b]} (b - a), \quad \text{share of ratios in } [a, b] \ge 0.8
 
     Parameters
     ----------
@@ -68,25 +73,30 @@ def spread(residuals: NDArray[np.float64]) -> tuple[float, float]:
     Returns
     -------
     tuple of float
-        Low and high; quantiles of many rows, the extremes of a few, never closer to 1 than `LEAST_SPREAD`. [1]
+        Low and high; the shortest range of many rows, the extremes of a few, never closer to 1 than
+        `LEAST_SPREAD`. [1]
     """
-    ratios = np.exp(-residuals)
-    ends = np.quantile(ratios, RANGE) if len(ratios) >= FEW_ROWS else (ratios.min(), ratios.max())
+    ratios = np.sort(np.exp(-residuals))
+    share = RANGE if len(ratios) >= FEW_ROWS else 1.0
+    held = round(share * len(ratios))
+    widths = ratios[held - 1 :] - ratios[: len(ratios) - held + 1]
+    first = int(np.argmin(widths))
+    low, high = float(ratios[first]), float(ratios[first + held - 1])
     return (
-        round(min(float(ends[0]), 1.0 - LEAST_SPREAD), 3),
-        round(max(float(ends[1]), 1.0 + LEAST_SPREAD), 3),
+        math.floor(1000.0 * min(low, 1.0 - LEAST_SPREAD)) / 1000.0,
+        math.ceil(1000.0 * max(high, 1.0 + LEAST_SPREAD)) / 1000.0,
     )
 
 
 def _spread_lines(fit: Fit) -> list[str]:
     lines = ["[spreads]"]
     for kind in _WORKLOADS:
-        rows = np.array([case.kind == kind for case in fit.cases])
+        rows = np.array([_KERNELS.get(case.kind, case.kind) == kind for case in fit.cases])
         known = rows & np.isfinite(fit.out_of_group)
         if not known.any():
             continue
         low, high = spread(fit.out_of_group[known])
-        how = "10 % and 90 % quantiles" if known.sum() >= FEW_ROWS else "extremes"
+        how = "shortest range of 80 %" if known.sum() >= FEW_ROWS else "extremes"
         note = f"{how} of measured over predicted, {known.sum()} rows, each under constants fitted without its group"
         for end, value in (("low", low), ("high", high)):
             table = f'value = {value}, unit = "1", source = "{SOURCE}", status = "derived", note = "{note}"'
@@ -97,7 +107,9 @@ def _spread_lines(fit: Fit) -> list[str]:
 def _fit_lines(fit: Fit, specification: Mapping[str, Any]) -> list[str]:
     """What the fit rests on: date, rows, errors, and the region that the rows span."""
     systems = sorted({row.text("system") for row in fit.rows})
-    rows = Counter(f"{row.dataset} {case.kind}" for row, case in zip(fit.rows, fit.cases, strict=True))
+    rows = Counter(
+        f"{row.dataset} {_KERNELS.get(case.kind, case.kind)}" for row, case in zip(fit.rows, fit.cases, strict=True)
+    )
     lines = [
         "[fit]",
         f'source = "{SOURCE}"',

@@ -136,6 +136,8 @@ def lines(fabric: Fabric, op: str, dims: Dims, num_ranks: int, constants: Consta
             allowed = "auto or, for this group, " + ", ".join(names)
             raise InvalidInputError("algorithm", algorithm, allowed, "choose another algorithm or group")
         found = tuple(plan for plan in found if plan.algorithm == algorithm)
+    if constants.ring_collectives:
+        found = tuple(plan for plan in found if _is_ring(plan)) or found
     if size == 1:
         zero = np.zeros(1)
         return Lines(np.zeros(1, dtype=np.int64), zero, zero, zero, zero, (), 1, 0.0, ((0.0, 0.0),))
@@ -285,6 +287,10 @@ def _beaten(table: Floats, index: Ints, row: int) -> bool:
     better = (fixed <= fixed[row]) & (slope <= slope[row]) & (index == index[row])
     equal = (fixed == fixed[row]) & (slope == slope[row])
     return bool((better & (~equal | (np.arange(len(table)) < row))).any())
+
+
+def _is_ring(plan: Plan) -> bool:
+    return all(part.startswith("ring") for part in plan.detail.split(" + "))
 
 
 def _key(strides: list[int], sizes: list[int]) -> Dims:

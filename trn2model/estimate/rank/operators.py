@@ -139,7 +139,7 @@ def evaluate(
 ) -> OperatorTable:
     r"""Time of every operator on one rank.
 
-    .. math:: t = \max(t_{tensor}, t_{vector}, t_{scalar}, t_{HBM}) + t_{fixed}
+    .. math:: t = \max(t_{tensor}, t_{vector}, t_{scalar}, t_{HBM}) + (1 - o) \min(t_{tensor}, t_{HBM}) + t_{fixed}
 
     Parameters
     ----------
@@ -179,7 +179,9 @@ def evaluate(
     reach = np.where(gathered, constants.expert_read_efficiency, constants.hbm_efficiency)
     hbm_time = streamed / (core.hbm_bandwidth * reach)
     hbm_time += c["kv_bytes"] / (core.hbm_bandwidth * constants.kv_read_efficiency)
-    time = roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, constants.operator_time)
+    exposed = roofline.exposed_time(tensor_time, hbm_time, constants.matmul_overlap_fraction)
+    fixed = constants.operator_time + exposed
+    time = roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, fixed)
     gemm_flop = c["num_gemms"] * matmul.gemm_flop(c["rows"], c["contraction"], c["columns"])
     return OperatorTable(
         names=tuple(o.name for o in operators),
