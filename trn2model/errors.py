@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Final
 
 _SHOWN_LENGTH: Final = 80
+_SHOWN_ENTRIES: Final = 16
+_PRINTED_BITS: Final = 4096
+
+
+class _Text(reprlib.Repr):
+    """Text of any value: a value whose own text cannot be had is named by its type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxtuple = self.maxlist = self.maxdict = _SHOWN_ENTRIES
+        self.maxother = 2 * _SHOWN_LENGTH
+
+    def repr_str(self, x: str, level: int) -> str:
+        return str.__repr__(x)
+
+    def repr_int(self, x: int, level: int) -> str:
+        return int.__repr__(x) if x.bit_length() <= _PRINTED_BITS else f"an integer of {x.bit_length():,} bits"
+
+
+_TEXT: Final = _Text()
 
 
 class Trn2ModelError(Exception):
@@ -53,7 +74,7 @@ class InvalidInputError(Trn2ModelError, ValueError):
         str
             Field, value, allowed range and remedy.
         """
-        value = " ".join(repr(self.value).split())
+        value = " ".join(_TEXT.repr(self.value).split())
         shown = value if len(value) <= _SHOWN_LENGTH else f"{value[:_SHOWN_LENGTH]}…"
         return f"{self.field} = {shown} is invalid: allowed is {self.allowed}; {self.remedy}"
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +16,7 @@ from typing import Any
 import pytest
 
 from trn2model.cli import main
-from trn2model.cli.arguments import MAX_FILE_BYTES, add_scenario_arguments, read_model, scenario_from
+from trn2model.cli.arguments import add_scenario_arguments, read_model, scenario_from
 from trn2model.cli.collective import COLLECTIVE, collective_text
 from trn2model.cli.command import Outcome, Parser, UsageError
 from trn2model.cli.facts import MODELS, SPECS
@@ -24,6 +27,7 @@ from trn2model.errors import NothingFeasibleError
 from trn2model.specs import catalog
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import FIELDS, Scenario
+from trn2model.specs.user_file import MAX_JSON_BYTES
 from trn2model.ui.url_codec import query_string
 
 LLAMA_CONFIG = {
@@ -345,6 +349,16 @@ BAD: list[tuple[list[str], str]] = [
     (["train", "--model-config", "\0"], "null"),
     (["train", "--scenario", "missing.json"], "No such file"),
     (["train", "--model", "llama-3.1-8b", "--model-config", "x.json"], "--model-config"),
+    (["train", "--model-config", ""], "model_config = '' is invalid: allowed is the path of a file"),
+    (["models", "--model-config", ""], "model_config = '' is invalid"),
+    (["train", "--scenario", ""], "scenario = '' is invalid"),
+    (["serve", "--trace", ""], "trace = '' is invalid"),
+    (["validate", "--csv", "", "--kind", "train"], "csv = '' is invalid"),
+    (["validate", "--csv", "missing.csv", "--kind", "train"], "No such file"),
+    (["train", "--model-config", os.devnull], "not a regular file"),
+    (["train", "--scenario", "/dev/zero"], "not a regular file"),
+    (["serve", "--trace", "/dev/zero"], "not a regular file"),
+    (["validate", "--csv", "/dev/zero", "--kind", "serve"], "not a regular file"),
 ]
 
 
@@ -370,7 +384,7 @@ FILES: list[tuple[str, bytes, str]] = [
     ("--model-config", b'{"model_type": "t5"}', "t5"),
     ("--model-config", json.dumps(LLAMA_CONFIG | {"hidden_size": -1}).encode(), "hidden_size"),
     ("--model-config", b"\xff\xfe{}", "UTF-8"),
-    ("--model-config", b" " * (MAX_FILE_BYTES + 1), "1,048,576 bytes"),
+    ("--model-config", b" " * (MAX_JSON_BYTES + 1), "1,048,576 bytes"),
     ("--model-config", b"[" * 100_000, "JSON"),
     ("--scenario", b"{", "JSON"),
     ("--scenario", b"[1]", "a JSON object"),
@@ -461,6 +475,39 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     )
     done = _process(sys.executable, "-c", code)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def _shell(words: str) -> subprocess.CompletedProcess[str]:
+    return _process("sh", "-c", f"{shlex.quote(sys.executable)} -m trn2model {words}")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("train > /dev/full", 1, "No space left"),
+        ("train --json > /dev/full", 1, "No space left"),
+        ("train --help > /dev/full", 1, "No space left"),
+        ("train >&-", 1, "it is closed"),
+        ("train --help >&-", 1, "it is closed"),
+        ("train --tp 0 >&-", 2, "tp = 0"),
+        ("train >&- 2>&-", 1, ""),
+        ("train --tp 0 2>&-", 2, ""),
+        ("train --tp 0 2> /dev/full", 2, ""),
+        ("link 2>&-", 0, ""),
+    ],
+)
+def test_streams_that_take_nothing_are_told_by_the_exit_code(words: str, status: int, said: str) -> None:
+    done = _shell(words)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert done.stderr.count("\n") == bool(said)
+    assert "Traceback" not in done.stderr
+
+
+def test_help_may_go_to_another_stream() -> None:
+    stream = io.StringIO()
+    Parser("x").print_help(stream)
+    assert "--help" in stream.getvalue()
 
 
 def test_output_survives_a_narrow_encoding() -> None:

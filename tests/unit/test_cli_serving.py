@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trn2model.cli import main
-from trn2model.cli.serving import MAX_TRACE_BYTES
+from trn2model.specs.user_file import MAX_CSV_BYTES
 
 CONTRACT = {
     "scenario", "feasible", "violations", "ttft", "tpot", "output_tokens_per_s", "output_tokens_per_s_per_chip",
@@ -71,7 +71,12 @@ def test_the_queue_is_reproducible(serve: Any, tmp_path: Path) -> None:
         ("--max-tpot", "nan"),
         ("--rate", "-1"),
         ("--requests", "0"),
+        ("--requests", "5"),
+        ("--requests", "5", "--rate", "none"),
+        ("--requests", "5", "--trace", "nowhere.csv"),
         ("--seed", "x"),
+        ("--seed", "4"),
+        ("--rate", "2", "--trace", "nowhere.csv"),
         ("--trace", "nowhere.csv"),
         ("--concurrency", "8", "--compiled-batch", "4"),
         ("--prefill-replicas", "8"),
@@ -86,7 +91,7 @@ def test_what_cannot_be_answered_is_one_line(words: tuple[str, ...], capsys: pyt
     assert words[0].removeprefix("--").replace("-", "_") in output.err or "compiled_batch" in output.err
 
 
-@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"\xff\xfe\x00", b"0" * (MAX_TRACE_BYTES + 1)], ids=len)
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"\xff\xfe\x00", b"0" * (MAX_CSV_BYTES + 1)], ids=len)
 def test_a_trace_that_is_none_is_refused(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(content)

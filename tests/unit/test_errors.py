@@ -10,7 +10,11 @@ import pytest
 
 from trn2model import errors
 
-CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if c.__module__ == errors.__name__]
+CLASSES = [
+    c
+    for _, c in inspect.getmembers(errors, inspect.isclass)
+    if c.__module__ == errors.__name__ and not c.__name__.startswith("_")
+]
 
 
 @pytest.mark.parametrize("error", CLASSES)
@@ -32,6 +36,26 @@ def test_the_message_stays_one_short_line_whatever_the_value(value: object) -> N
     assert "\n" not in str(raised)
     assert len(str(raised)) < 200
     assert raised.value is value
+
+
+class Unprintable:
+    """A value that cannot be printed."""
+
+    def __repr__(self) -> str:
+        message = "no text"
+        raise RuntimeError(message)
+
+
+def test_a_value_that_cannot_be_printed_is_named_by_its_type() -> None:
+    raised = errors.InvalidInputError("model", Unprintable(), "a name", "choose one")
+    assert str(raised).startswith("model = <Unprintable instance at ")
+    assert str(raised).endswith("> is invalid: allowed is a name; choose one")
+    assert "[<Unprintable instance" in str(errors.InvalidInputError("model", [Unprintable()], "a name", "choose one"))
+
+
+def test_an_integer_that_python_does_not_print_is_named_by_its_size() -> None:
+    raised = errors.InvalidInputError("tp", [1 << 20_000], "a degree", "lower it")
+    assert "tp = [an integer of 20,001 bits] is" in str(raised)
 
 
 def test_unsupported_and_infeasible_are_not_invalid_input() -> None:

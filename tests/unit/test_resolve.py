@@ -201,8 +201,25 @@ def test_the_first_offending_row_is_named() -> None:
     ids=str,
 )
 def test_arrays_of_different_shapes_are_refused(values: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInputError, match="common shape"):
+    with pytest.raises(InvalidInputError, match="common shape") as caught:
         resolve(Scenario(**values), "serve")
+    arrays = {name: (len(value),) for name, value in values.items() if isinstance(value, list)}
+    assert set(caught.value.field.split(", ")) == set(arrays)
+    assert str(arrays[caught.value.field.split(", ")[0]]) in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [None, {}, "tp=8", 7, Scenario, [Scenario()]], ids=repr)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_only_a_scenario_is_resolved(given: Any, workload: Any) -> None:
+    with pytest.raises(InvalidInputError, match="allowed is an instance of Scenario") as caught:
+        resolve(given, workload)
+    assert caught.value.field == "scenario"
+
+
+@pytest.mark.parametrize("workload", [None, ["train"], {}, "fly"], ids=repr)
+def test_an_unknown_workload_is_named(workload: Any) -> None:
+    with pytest.raises(InvalidInputError, match="train or serve"):
+        resolve(Scenario(), workload)
 
 
 REQUESTS: list[tuple[dict[str, Any], str]] = [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import enum
 import json
+import pickle
 import re
 from dataclasses import FrozenInstanceError, fields
 from typing import Any, get_args
@@ -347,3 +350,67 @@ def test_text_is_read(name: str, text: str, value: object) -> None:
 def test_other_text_is_refused(name: str, text: str) -> None:
     with pytest.raises(InvalidPlanError):
         ROWS[name].parse(text)
+
+
+class Degree(enum.IntEnum):
+    """Degrees by name."""
+
+    EIGHT = 8
+
+
+class Machine(str, enum.Enum):  # noqa: UP042 (whose str is not its value)
+    """Systems by name."""
+
+    LARGE = "trn2.48xlarge"
+
+
+def test_members_of_enumerations_are_stored_as_what_they_hold() -> None:
+    scenario = Scenario(
+        tp=Degree.EIGHT, pp=np.array([Degree.EIGHT, 1]), system=Machine.LARGE, model=np.str_("llama-3.1-8b")
+    )
+    assert scenario == Scenario(tp=8, pp=np.array([8, 1]), system="trn2.48xlarge", model="llama-3.1-8b")
+    assert [type(value) for value in (scenario.tp, scenario.system, scenario.model)] == [int, str, str]
+    json.dumps(scenario.to_dict())
+    with pytest.raises(InvalidPlanError, match="tp"):
+        Scenario(tp=True)
+
+
+def test_masked_entries_are_refused() -> None:
+    with pytest.raises(InvalidPlanError, match="tp"):
+        Scenario(tp=np.ma.array([8, 16], mask=[False, True]))
+    with pytest.raises(InvalidPlanError, match="tp"):
+        ROWS["tp"].check(np.ma.masked)
+    assert ROWS["pp"].check([Degree.EIGHT, 1]).tolist() == [8, 1]
+    whole = Scenario(tp=np.ma.array([8, 16]))
+    assert whole == Scenario(tp=np.array([8, 16]))
+    assert type(whole.tp) is np.ndarray
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+def test_copies_are_equal_and_their_arrays_stay_read_only(again: Any) -> None:
+    scenario = Scenario(tp=np.array([8, 16]), concurrency=np.array([1, 2]))
+    twin = again(scenario)
+    assert twin == scenario
+    assert hash(twin) == hash(scenario)
+    for name in ("tp", "concurrency"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(twin, name)[0] = 1
+
+
+@pytest.mark.parametrize("values", [None, 7, "tp", [("tp", 8)], Scenario()], ids=repr)
+def test_only_a_mapping_makes_a_scenario(values: Any) -> None:
+    with pytest.raises(InvalidInputError, match="a mapping of field names to values"):
+        Scenario.from_dict(values)
+
+
+def test_a_name_that_is_no_text_is_no_field() -> None:
+    with pytest.raises(InvalidInputError, match="a field of the scenario"):
+        Scenario.from_dict({7: 1})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("name", [None, 7, ["trn2.48xlarge"], {}, object, b"trainium2", ""], ids=repr)
+@pytest.mark.parametrize("get", [catalog.system, catalog.chip, catalog.model])
+def test_what_is_no_name_is_an_unknown_name(get: Any, name: Any) -> None:
+    with pytest.raises(UnknownNameError, match="one of"):
+        get(name)
+    assert catalog.system(np.str_("trn2.48xlarge")) is catalog.system("trn2.48xlarge")

@@ -190,3 +190,29 @@ def test_a_bad_trace_names_row_and_column(text, message):
         parse_trace(text)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_a_long_queue_is_computed_event_by_event_not_step_by_step():
+    count = 20_000
+    lengths = np.full(count, 400.0)
+    requests = Requests(np.linspace(0.0, count / 2, count), lengths, lengths)
+    calls = []
+
+    def counted(batch, context):
+        calls.append(len(context))
+        return np.full_like(context, 0.1)
+
+    trace = simulate_serving(ServingSetup(prefill, counted, 4, num_replicas=8), requests)
+    assert len(calls) < 2.5 * count  # replanned when a batch changes, not at each arrival on each replica
+    for worker in range(8):
+        assert np.all(np.diff(trace.start[trace.worker == worker]) > 0.0)
+
+
+def test_arrivals_do_not_change_what_runs_meanwhile():
+    first = Requests(np.array([0.0]), np.array([100.0]), np.array([50.0]))
+    times = np.array([0.0, *np.linspace(1.3, 4.7, 40)], dtype=np.float64)
+    many = Requests(times, np.full(41, 100.0), np.full(41, 50.0))
+    alone = simulate_serving(ServingSetup(prefill, decode, 1), first)
+    crowded = simulate_serving(ServingSetup(prefill, decode, 1), many)
+    assert crowded.finish[0] == alone.finish[0]
+    assert crowded.timeline.end[1] == alone.timeline.end[1]

@@ -18,6 +18,7 @@ from trn2model.specs import catalog
 from trn2model.specs.hardware import logical_core
 from trn2model.specs.profile import profile
 from trn2model.specs.scenario import Scenario
+from trn2model.specs.user_file import MAX_CSV_BYTES
 from trn2model.validation.cases import Case, padded_model, timed_case
 from trn2model.validation.compare import error_table, summary_table
 from trn2model.validation.kernels import KernelPrediction, kernel_prediction, matmul_time
@@ -184,6 +185,32 @@ def test_a_file_of_the_public_columns_is_compared(tmp_path: Path, capsys: pytest
     assert all(row["mean_abs_pct_error"] < 50 for row in report["datasets"])
     assert main(["validate", "--csv", str(file), "--kind", "serve"]) == 0
     assert "decode" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "row 1: no header"),
+        (b"a,b\n1,2\n", "row 1: no column model, instance, tp, source"),
+        (b"a,b\n", "row 1: no column model, instance, tp, source"),
+        (HEADER.encode(), "no rows with a measurement"),
+        (HEADER.encode() + b"\n" + b"x" * 200_000, "row 2: field larger than field limit"),
+        (b"\xff\xfe", "UTF-8"),
+        (b" " * (MAX_CSV_BYTES + 1), "16,777,216 bytes"),
+    ],
+    ids=["empty", "wrong header", "wrong header alone", "no rows", "long cell", "no text", "too large"],
+)
+def test_a_file_that_is_no_table_is_one_line(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "more.csv"
+    file.write_bytes(content)
+    assert main(["validate", "--csv", str(file), "--kind", "serve"]) == 2
+    output = capsys.readouterr()
+    assert (output.out, output.err.count("\n")) == ("", 1)
+    assert output.err.startswith("trn2model: csv = ")
+    assert said in output.err
+    assert "inference" not in output.err
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from trn2model.specs.fields import ScenarioField
 from trn2model.specs.hf_config import model_from_hf_config
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.scenario import FIELDS, Scenario
+from trn2model.specs.user_file import MAX_JSON_BYTES, read_user_file
 
-MAX_FILE_BYTES: Final = 1 << 20
 _METAVARS: Final = {"int": "N", "float": "X", "name": "NAME", "choice": "WORD", "order": "AXES", "list": "WORDS"}
 _MANY: Final = 16
 _SHOWN: Final = 60
@@ -74,13 +74,13 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
     InvalidInputError
         A value is not allowed, or a file cannot be used.
     """
-    scenario = _from_file(arguments.scenario) if arguments.scenario else Scenario()
+    scenario = Scenario() if arguments.scenario is None else _from_file(arguments.scenario)
     values: dict[str, Any] = {}
     for row in FIELDS:
         given = getattr(arguments, row.name)
         if given is not None:
             values[row.name] = given if isinstance(given, bool) else row.parse(given)
-    if arguments.model_config:
+    if arguments.model_config is not None:
         if "model" in values:
             remedy = "give only one of the two"
             raise InvalidInputError("model", arguments.model, "left out when --model-config is given", remedy)
@@ -100,15 +100,21 @@ def read_model(path: str) -> ModelSpec:
     -------
     ModelSpec
         Named after the file, or after its folder if the file is called config.json.
+
+    Raises
+    ------
+    InvalidInputError
+        The file cannot be read, or is no config.json of a model.
     """
+    text = read_user_file("model_config", path, "JSON", MAX_JSON_BYTES)
     file = Path(path)
     name = file.parent.name if file.stem == "config" and file.parent.name else file.stem
     shown = "".join(character if character.isprintable() else "?" for character in name)
-    return model_from_hf_config(_read_text("model_config", path), shown or "custom")
+    return model_from_hf_config(text, shown or "custom")
 
 
 def _from_file(path: str) -> Scenario:
-    text = _read_text("scenario", path)
+    text = read_user_file("scenario", path, "JSON", MAX_JSON_BYTES)
     remedy = "give a JSON object of scenario fields, or the JSON of an estimate"
     try:
         content = json.loads(text)
@@ -122,22 +128,6 @@ def _from_file(path: str) -> Scenario:
         if isinstance(value, list):
             raise InvalidInputError(name[:_SHOWN], "a list", "a single value on the command line", "give one plan")
     return Scenario.from_dict(content)
-
-
-def _read_text(field: str, path: str) -> str:
-    remedy = "give the path of a readable JSON file"
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInputError(field, path[:_SHOWN], f"a readable file ({reason})", remedy) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidInputError(field, path, f"a file of at most {MAX_FILE_BYTES:,} bytes", remedy)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(field, path, "a file of UTF-8 text", remedy) from error
 
 
 def _help(row: ScenarioField) -> str:

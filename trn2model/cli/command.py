@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from trn2model.errors import Trn2ModelError
 
 
+class SupportsWrite(Protocol):
+    """What a parser may write its help to."""
+
+    def write(self, text: str, /) -> object:
+        """Take some text.
+
+        Parameters
+        ----------
+        text : str
+            The text.
+
+        Returns
+        -------
+        object
+            Whatever the stream says of it.
+        """
+
+
 class UsageError(Trn2ModelError):
     """The command line itself cannot be understood."""
+
+
+class OutputError(Trn2ModelError):
+    """Standard output takes nothing: it is closed, or its device is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +73,44 @@ class Parser(argparse.ArgumentParser):
         """
         hint = f"{message}; see {self.prog} --help"
         raise UsageError(hint)
+
+    def print_help(self, file: SupportsWrite | None = None) -> None:
+        """Write the help like any answer, so that what cannot be written is no silent success.
+
+        Parameters
+        ----------
+        file : object with a method write, optional
+            Where to write instead of standard output.
+        """
+        if file is None:
+            write(self.format_help())
+        else:
+            file.write(self.format_help())
+
+
+def write(text: str) -> None:
+    """Write text to standard output, at once.
+
+    Parameters
+    ----------
+    text : str
+        An answer; it ends with exactly one line break.
+
+    Raises
+    ------
+    BrokenPipeError
+        The reader has left.
+    OutputError
+        Standard output is closed or full.
+    """
+    if sys.stdout is None:
+        message = "it is closed"
+        raise OutputError(message)
+    try:
+        sys.stdout.write(text.rstrip("\n") + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        message = getattr(error, "strerror", None) or str(error)
+        raise OutputError(message) from error

@@ -70,8 +70,8 @@ def _configure_models(parser: argparse.ArgumentParser) -> None:
 
 def _models(arguments: argparse.Namespace) -> Outcome:
     context = _CONTEXT.parse(arguments.context)
-    if arguments.model_config:
-        if arguments.name:
+    if arguments.model_config is not None:
+        if arguments.name is not None:
             message = "models takes a NAME or --model-config, not both"
             raise UsageError(message)
         report = model_report(read_model(arguments.model_config), context)

@@ -7,10 +7,11 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, TextIO
 
 from trn2model.cli.collective import COLLECTIVE
-from trn2model.cli.command import Command, Outcome, Parser
+from trn2model.cli.command import Command, Outcome, OutputError, Parser, write
 from trn2model.cli.facts import MODELS, SPECS
 from trn2model.cli.plans import LINK, TRAIN
 from trn2model.cli.serving import SERVE
@@ -19,6 +20,7 @@ from trn2model.errors import NothingFeasibleError, Trn2ModelError
 from trn2model.estimate.result import to_json
 
 DONE: Final = 0
+UNWRITABLE: Final = 1
 INVALID: Final = 2
 NOTHING_FEASIBLE: Final = 3
 INTERRUPTED: Final = 130
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 2 invalid input, 3 nothing feasible.
+        0 done, 1 standard output cannot be written, 2 invalid input, 3 nothing feasible.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -47,13 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _answer(arguments)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         return DONE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OutputError as error:
+        _discard(sys.stdout)
+        _complain(f"standard output cannot be written: {error}")
+        return UNWRITABLE
     except Trn2ModelError as error:
-        line = " ".join(str(error).split())[:MAX_LINE]
-        sys.stderr.write(f"trn2model: {line}\n")
+        _complain(str(error))
         return NOTHING_FEASIBLE if isinstance(error, NothingFeasibleError) else INVALID
     return DONE
 
@@ -79,7 +84,28 @@ def parser() -> Parser:
 def _answer(arguments: Sequence[str] | None) -> None:
     namespace = parser().parse_args(arguments)
     outcome: Outcome = namespace.run(namespace)
-    _write(sys.stdout, as_json(outcome) if namespace.json else outcome.text())
+    write(as_json(outcome) if namespace.json else outcome.text())
+
+
+def _complain(text: str) -> None:
+    """Write one line to standard error; where that is closed or full, the exit code alone tells."""
+    line = " ".join(text.split())[:MAX_LINE]
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(f"trn2model: {line}\n")
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        _discard(sys.stderr)
+
+
+def _discard(stream: TextIO | None) -> None:
+    """Let what a stream still holds go nowhere, so that leaving the process does not fail on it."""
+    if stream is None:
+        return
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def as_json(outcome: Outcome) -> str:
@@ -96,8 +122,3 @@ def as_json(outcome: Outcome) -> str:
         Indented JSON; what is not finite is null.
     """
     return json.dumps(to_json(outcome.document), indent=2, allow_nan=False, ensure_ascii=False)
-
-
-def _write(stream: TextIO, text: str) -> None:
-    stream.write(text.rstrip("\n") + "\n")
-    stream.flush()

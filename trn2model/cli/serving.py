@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from trn2model.cli.arguments import add_scenario_arguments, scenario_from
@@ -20,9 +19,9 @@ from trn2model.simulate.serving_scenario import simulate_scenario
 from trn2model.specs.fields import NONE, ScenarioField
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
+from trn2model.specs.user_file import MAX_CSV_BYTES, read_user_file
 from trn2model.ui.format import capacity, count, duration, percent, significant
 
-MAX_TRACE_BYTES: Final = 16 << 20
 _AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 _TTFT: Final = ScenarioField(
     "max_ttft", "float", "Longest TTFT", "Inference", "Longest time to first token to accept, in seconds",
@@ -59,6 +58,7 @@ def _serve(arguments: argparse.Namespace) -> Outcome:
     options = {
         row.name: row.default if given[row.name] is None else row.parse(given[row.name]) for row in _SERVING_FIELDS
     }
+    _check_queue_flags(arguments, options["rate"])
     scenario = scenario_from(arguments)
     estimate = estimate_serving(resolve(scenario, "serve"))
     limits = options["max_ttft"], options["max_tpot"]
@@ -67,13 +67,24 @@ def _serve(arguments: argparse.Namespace) -> Outcome:
     document["feasible"] = not document["violations"]
     if limits != (None, None):
         document["operating_point"] = operating_point(scenario, *limits).to_dict()
-    if arguments.trace or options["rate"] is not None:
+    if arguments.trace is not None or options["rate"] is not None:
         document["queue"] = _queue(scenario, arguments.trace, options)
     return Outcome(document, lambda: serving_text(document))
 
 
+def _check_queue_flags(arguments: argparse.Namespace, rate: float | None) -> None:
+    """Refuse flags that would have no effect."""
+    if arguments.trace is not None and rate is not None:
+        raise InvalidInputError("rate", rate, "left out when --trace is given", "give only one of the two")
+    for name in ("requests", "seed"):
+        given = getattr(arguments, name)
+        if given is not None and rate is None:
+            remedy = f"add --rate, or leave out --{name}"
+            raise InvalidInputError(name, given, "given only with --rate, whose arrivals it describes", remedy)
+
+
 def _queue(scenario: Scenario, path: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    requests = parse_trace(_read(path)) if path else None
+    requests = None if path is None else parse_trace(read_user_file("trace", path, "CSV", MAX_CSV_BYTES))
     trace = simulate_scenario(
         scenario, options["rate"] or 1.0, options["requests"], seed=options["seed"], trace=requests
     )
@@ -84,19 +95,6 @@ def _queue(scenario: Scenario, path: str | None, options: Mapping[str, Any]) -> 
         "utilization": trace.utilization(),
         **trace.percentiles(),
     }
-
-
-def _read(path: str) -> str:
-    remedy = "give the path of a readable CSV file"
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_TRACE_BYTES + 1)
-        if len(data) <= MAX_TRACE_BYTES:
-            return data.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise InvalidInputError("trace", path[:60], f"a readable file ({reason})", remedy) from error
-    raise InvalidInputError("trace", path[:60], f"a file of at most {MAX_TRACE_BYTES:,} bytes", remedy)
 
 
 def serving_text(document: Mapping[str, Any]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -95,11 +97,15 @@ def decode_table(batches: ArrayLike, contexts: ArrayLike, times: ArrayLike) -> D
     values = np.asarray(times, dtype=np.float64)
     _same_shape(values, (len(rows), len(columns)), "decode_times")
 
-    def lookup(batch: float, context: Floats) -> Floats:
+    @cache
+    def row_of(batch: float) -> Floats:
         low = int(np.clip(np.searchsorted(rows, batch) - 1, 0, max(len(rows) - 2, 0)))
         high = min(low + 1, len(rows) - 1)
         share = max((batch - rows[low]) / (rows[high] - rows[low]), 0.0) if high > low else 0.0
-        return _interpolate(columns, values[low] + share * (values[high] - values[low]), context)
+        return np.asarray(values[low] + share * (values[high] - values[low]))
+
+    def lookup(batch: float, context: Floats) -> Floats:
+        return _interpolate(columns, row_of(batch), context)
 
     return lookup
 
@@ -150,6 +156,9 @@ class Replica:
     _prefilling: Job | None = None
     _chunks: deque[float] = field(default_factory=deque)
     _decode_next: bool = False
+    _ends: Floats = field(default_factory=lambda: np.empty(0))
+    _next: int = 0
+    _settled: float = 0.0  # until then a full batch only decodes as planned
 
     def push(self, job: Job, moment: float) -> None:
         """Queue a job.
@@ -177,7 +186,7 @@ class Replica:
         return not (self._waiting or self._running or self._prefilling)
 
     def load(self, time: float) -> int:
-        """Jobs not finished at a moment that the replica's clock has reached.
+        """Jobs not finished at a moment up to which the replica has been stepped.
 
         Parameters
         ----------
@@ -207,9 +216,9 @@ class Replica:
         Returns
         -------
         bool
-            False when nothing is left to begin before the moment.
+            False when nothing is left to begin before the moment, or nothing that could change what runs.
         """
-        if self.clock >= until or self.idle:
+        if self.clock >= until or until <= self._settled or self.idle:
             return False
         if self._prefilling is None and self._waiting and len(self._running) < self.max_concurrency:
             self._begin(self._waiting.popleft())
@@ -220,7 +229,7 @@ class Replica:
         return True
 
     def _begin(self, job: Job) -> None:
-        job.start = self.clock if np.isnan(job.start) else job.start
+        job.start = self.clock if math.isnan(job.start) else job.start
         self._chunks.extend(self.durations(job).tolist())
         if self._chunks:
             self._prefilling = job
@@ -230,6 +239,7 @@ class Replica:
     def _prefill(self, job: Job) -> None:
         begin = self.clock
         self.clock += self._chunks.popleft()
+        self._next = len(self._ends)
         self._record(PREFILL, begin, 1)
         self._decode_next = self.chunked
         if not self._chunks:
@@ -238,34 +248,41 @@ class Replica:
             self._join(job)
 
     def _join(self, job: Job) -> None:
-        steps = int(np.ceil((job.output_tokens - 1.0) / self.tokens_per_step))
+        steps = math.ceil((job.output_tokens - 1.0) / self.tokens_per_step)
         if steps == 0:
             self._finish(job)
             return
+        self._next = len(self._ends)
         heapq.heappush(self._running, (self._steps + steps, job.index, job))
         self._offset += job.input_tokens + 1.0 - self._steps * self.tokens_per_step
 
     def _decode(self, until: float, *, single: bool) -> None:
         batch = len(self._running)
-        available = 1 if single else min(self._running[0][0] - self._steps, _MAX_STEPS)
-        grown = (
-            self._offset / batch
-            + np.arange(self._steps, self._steps + available, dtype=np.float64) * self.tokens_per_step
-        )
-        times = np.broadcast_to(self.decode_time(float(batch), grown), grown.shape)
-        ends = self.clock + np.cumsum(times)
-        count = min(int(np.searchsorted(ends, until, side="left")) + 1, available)
-        begin, self.clock = self.clock, float(ends[count - 1])
+        if self._next == len(self._ends):
+            self._plan(1 if single else min(self._running[0][0] - self._steps, _MAX_STEPS))
+        last = min(int(self._ends.searchsorted(until)), len(self._ends) - 1)
+        begin, self.clock = self.clock, float(self._ends[last])
         self._record(DECODE, begin, batch)
         self._decode_next = False
-        self._steps += count
+        self._steps += last + 1 - self._next
+        self._next = last + 1
         while self._running and self._running[0][0] <= self._steps:
             due, _, job = heapq.heappop(self._running)
-            steps = int(np.ceil((job.output_tokens - 1.0) / self.tokens_per_step))
+            steps = math.ceil((job.output_tokens - 1.0) / self.tokens_per_step)
             self._offset -= job.input_tokens + 1.0 - (due - steps) * self.tokens_per_step
             self._finish(job)
         if not self._running:
             self._offset = 0.0
+
+    def _plan(self, steps: int) -> None:
+        """Ends of the next decode steps, should the batch stay as it is that long."""
+        batch = len(self._running)
+        number = np.arange(self._steps, self._steps + steps, dtype=np.float64)
+        times = np.empty(steps)
+        times[:] = self.decode_time(float(batch), self._offset / batch + number * self.tokens_per_step)
+        self._ends = self.clock + times.cumsum()
+        self._next = 0
+        self._settled = float(self._ends[-1]) if batch == self.max_concurrency else 0.0
 
     def _finish(self, job: Job) -> None:
         job.finish = max(self.clock, job.first_token)

@@ -245,7 +245,7 @@ def _run(
     events = 0
     for number, (job, moment) in enumerate([*zip(jobs, ready, strict=True), (None, float("inf"))]):
         for replica in replicas:
-            while replica.step(moment):
+            while replica.clock < moment and replica.step(moment):
                 events += 1
                 if events % _EVENTS_PER_REPORT == 0:
                     finished = sum(len(each.finished) for each in replicas)
@@ -253,7 +253,8 @@ def _run(
         if job is not None:
             chosen = number % len(replicas)
             if dispatch == "least-loaded":
-                chosen = min(range(len(replicas)), key=lambda index: replicas[index].load(moment))
+                loads = [replica.load(moment) for replica in replicas]
+                chosen = loads.index(min(loads))
             worker[job.index] = chosen
             replicas[chosen].push(job, moment)
     return worker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trn2model.errors import UnknownNameError
 from trn2model.specs.hardware import Chip, System
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.model_file import load_model
@@ -46,7 +47,7 @@ def system(name: str) -> System:
     >>> system("trn2.48xlarge").num_chips
     16
     """
-    return load_system(name)
+    return load_system(_checked("system", name, system_names()))
 
 
 def system_names() -> tuple[str, ...]:
@@ -84,7 +85,7 @@ def chip(name: str) -> Chip:
     >>> chip("trainium2").num_cores
     8
     """
-    return load_chip(name)
+    return load_chip(_checked("chip", name, chip_names()))
 
 
 def chip_names() -> tuple[str, ...]:
@@ -116,7 +117,7 @@ def model(name: str) -> ModelSpec:
     UnknownNameError
         No such model.
     """
-    return load_model(name)
+    return load_model(_checked("model", name, model_names()))
 
 
 def model_names() -> tuple[str, ...]:
@@ -128,3 +129,10 @@ def model_names() -> tuple[str, ...]:
         Every model of the data.
     """
     return _model_names()
+
+
+def _checked(kind: str, name: object, names: tuple[str, ...]) -> str:
+    """Plain text of a name; loaders keep what they load by name, so that nothing else may reach them."""
+    if isinstance(name, str):
+        return str.__str__(name)
+    raise UnknownNameError(kind, name, "one of " + ", ".join(names), f"choose a listed {kind}")

@@ -121,6 +121,8 @@ class ScenarioField:
         UnknownNameError
             The name is not among the choices.
         """
+        if isinstance(value, str):
+            value = str.__str__(value)  # plain text also of np.str_ and of members of an enumeration
         if self.unset and (value is None or (isinstance(value, str) and value == self.unset)):
             return None if self.unset == NONE else self.unset
         if self.kind == "int":
@@ -199,10 +201,10 @@ class ScenarioField:
         return str(value)
 
     def _integers(self, value: object) -> int | NDArray[np.int64]:
-        if type(value) is int and self.minimum <= value <= self.maximum:
-            return value
-        if isinstance(value, np.integer):
-            return self._integers(int(value))
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            whole = int(value)
+            if self.minimum <= whole <= self.maximum:
+                return whole
         if self.plan and isinstance(value, (list, tuple, np.ndarray)):
             return self._array(value)
         raise self._rejected(value)
@@ -211,6 +213,8 @@ class ScenarioField:
         if not isinstance(value, np.ndarray):
             for item in value:
                 self._integers(item)
+        if np.any(getattr(value, "mask", False)):
+            raise self._rejected(value)
         try:
             array = np.array(value)
         except ValueError:

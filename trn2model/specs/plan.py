@@ -183,15 +183,36 @@ def broadcast_columns(given: Mapping[str, ArrayLike]) -> dict[str, Column]:
         The shapes do not broadcast.
     """
     columns = {name: np.asarray(value, dtype=np.float64) for name, value in given.items()}
-    shapes = {name: column.shape for name, column in columns.items() if column.ndim}
-    if not shapes:
-        return columns
+    shape = common_shape({name: column.shape for name, column in columns.items()})
+    return {name: np.broadcast_to(column, shape) for name, column in columns.items()} if shape else columns
+
+
+def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Shape to which columns broadcast.
+
+    Parameters
+    ----------
+    shapes : Mapping
+        Column name to shape; () for a single value.
+
+    Returns
+    -------
+    tuple of int
+        The shape; () where all values are single.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none; the message names every column that holds an array.
+    """
+    given = {name: shape for name, shape in shapes.items() if shape}
+    if not given:
+        return ()
     try:
-        shape = np.broadcast_shapes(*shapes.values())
+        return np.broadcast_shapes(*given.values())
     except ValueError:
         remedy = "give every array one entry per plan"
-        raise InvalidInputError(next(iter(shapes)), shapes, "an array of the common shape", remedy) from None
-    return {name: np.broadcast_to(column, shape) for name, column in columns.items()}
+        raise InvalidInputError(", ".join(given), tuple(given.values()), "arrays of a common shape", remedy) from None
 
 
 @lru_cache(maxsize=512)

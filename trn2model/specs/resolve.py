@@ -21,6 +21,7 @@ from trn2model.specs.plan import (
     PlanLimits,
     Requests,
     broadcast_columns,
+    common_shape,
     parallel_plan,
     plan_limits,
 )
@@ -107,14 +108,13 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
     Raises
     ------
     InvalidInputError
-        The workload is unknown, or arrays have no common shape.
+        What is given is no scenario, the workload is unknown, or arrays have no common shape.
     InvalidPlanError
         The plan cannot be laid out on the model and the machine.
     UnsupportedError
         The chip has no rate for the precision or no mechanism for the sparsity pattern.
     """
-    if workload not in WORKLOADS:
-        raise InvalidInputError("workload", workload, "train or serve", "choose one of the two")
+    _check_arguments(scenario, workload)
     system, core = _machine(scenario.system, scenario.lnc)
     model = _model(scenario.model)
     draft = _draft(scenario, model) if workload == "serve" else None
@@ -192,6 +192,15 @@ def _eagle(model: ModelSpec) -> ModelSpec:
     return replace(model, name=f"{model.name} eagle", layer_kinds=(last,), layer_sequence=(0,))
 
 
+def _check_arguments(scenario: object, workload: object) -> None:
+    if not isinstance(scenario, Scenario):
+        remedy = "build one with Scenario(...) or Scenario.from_dict(...)"
+        raise InvalidInputError("scenario", scenario, "an instance of Scenario", remedy)
+    if not isinstance(workload, str) or workload not in WORKLOADS:
+        raise InvalidInputError("workload", workload, "train or serve", "choose one of the two")
+    common_shape({name: value.shape for name, value in vars(scenario).items() if isinstance(value, np.ndarray)})
+
+
 def _check_numerics(scenario: Scenario, core: LogicalCore) -> None:
     chip_flop_rate(core.chip, scenario.precision)
     if scenario.sparsity == "dense":
@@ -227,14 +236,8 @@ def _plan(scenario: Scenario, limits: PlanLimits, preferred_tp: int) -> Parallel
 
 def _product(*degrees: ArrayLike) -> Column:
     product = np.asarray(1.0)
-    try:
-        for degree in degrees:
-            product = product * np.asarray(degree, dtype=np.float64)
-    except ValueError:
-        remedy = "give every array one entry per plan"
-        shapes = [np.shape(degree) for degree in degrees]
-        allowed = "an array of the common shape"
-        raise InvalidInputError("degrees", shapes, allowed, remedy) from None
+    for degree in degrees:
+        product = product * np.asarray(degree, dtype=np.float64)
     return product
 
 

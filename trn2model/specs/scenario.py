@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -205,6 +206,13 @@ class Scenario(TrainingFields):
             if value is not row.default:
                 object.__setattr__(self, row.name, row.check(value))
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the values of a copy or a pickle, arrays as read-only as they were."""
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self.__dict__.update(state)
+
     def __eq__(self, other: object) -> bool:
         """Whether all fields are equal, arrays entry by entry."""
         return isinstance(other, Scenario) and self._values() == other._values()
@@ -243,11 +251,9 @@ class Scenario(TrainingFields):
         Raises
         ------
         InvalidInputError
-            A key is no field of the scenario, or a value is not allowed.
+            There are no names and values, a name is no field of the scenario, or a value is not allowed.
         """
-        for name in values:
-            if name not in ROWS:
-                raise InvalidInputError(str(name)[:60], values[name], "a field of the scenario", "leave it out")
+        _check_names(values)
         return cls(**values)
 
 
@@ -256,6 +262,16 @@ FIELDS: Final[tuple[ScenarioField, ...]] = table_of(Scenario)
 #: its rows by field name, and by URL key
 ROWS: Final[Mapping[str, ScenarioField]] = {row.name: row for row in FIELDS}
 KEYS: Final[Mapping[str, ScenarioField]] = {row.key: row for row in FIELDS}
+
+
+def _check_names(values: object) -> None:
+    if not isinstance(values, Mapping):
+        remedy = "give a dict, as to_dict makes it"
+        raise InvalidInputError("scenario", values, "a mapping of field names to values", remedy)
+    for name, value in values.items():
+        if name not in ROWS:
+            shown = name if isinstance(name, str) else reprlib.repr(name)
+            raise InvalidInputError(shown[:60], value, "a field of the scenario", "leave it out")
 
 
 def _json(value: object) -> object:

@@ -41,13 +41,15 @@ _PLAN: Final = ("tp", "pp", "zero")
 _RESTATED: Final = re.compile("^neuron-benchmarks")
 
 
-def read_table(text: str) -> list[dict[str, str]]:
+def read_table(text: str, needed: Sequence[str] = ()) -> list[dict[str, str]]:
     """Rows of a public table.
 
     Parameters
     ----------
     text : str
         CSV with a header row.
+    needed : sequence of str
+        Columns that must be there.
 
     Returns
     -------
@@ -57,16 +59,25 @@ def read_table(text: str) -> list[dict[str, str]]:
     Raises
     ------
     DataError
-        There is no header, or a row has more cells than the header.
+        There is no header, a needed column is missing, a row has more cells than the header, or a cell is too
+        long.
     """
     reader = csv.DictReader(io.StringIO(text.lstrip("\ufeff")), restval="")
-    rows = list(reader)
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        message = f"row {reader.reader.line_num}: {error}"
+        raise DataError(message) from error
     if not reader.fieldnames:
         message = "row 1: no header"
         raise DataError(message)
     long = next((number for number, row in enumerate(rows, start=2) if None in row), None)
     if long is not None:
         message = f"row {long}: more cells than the header has columns"
+        raise DataError(message)
+    missing = [name for name in needed if name not in reader.fieldnames]
+    if missing:
+        message = f"row 1: no column {', '.join(missing)}; needed are {', '.join(needed)}"
         raise DataError(message)
     return rows
 
@@ -93,10 +104,15 @@ def published(kind: str, text: str, table: str = "table") -> tuple[Measurement, 
     InvalidInputError
         The kind is unknown.
     DataError
-        The table lacks a column without which no row can be read, or a cell is out of range.
+        The table lacks a column without which no row can be read, no row holds a measurement, or a cell is out of
+        range.
     """
-    kind = COMMAND_KINDS.get(kind, kind)
-    return read_measurements(kind, to_csv(kind, curate(kind, table, read_table(text))))
+    title, kind = kind, COMMAND_KINDS.get(kind, kind)
+    rows = curate(kind, table, read_table(text, _ESSENTIAL.get(kind, ())))
+    if not rows:
+        message = "no rows with a measurement"
+        raise DataError(message)
+    return read_measurements(kind, to_csv(kind, rows), title)
 
 
 def curate(kind: str, table: str, rows: Sequence[Mapping[str, str]]) -> list[Row]:

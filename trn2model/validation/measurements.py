@@ -141,7 +141,7 @@ def left_out(kind: str) -> dict[str, tuple[str, ...]]:
     return {reason: tuple(reasons[reason]) for reason in sorted(reasons, key=lambda key: (-len(reasons[key]), key))}
 
 
-def read_measurements(kind: str, text: str) -> tuple[Measurement, ...]:
+def read_measurements(kind: str, text: str, title: str = "") -> tuple[Measurement, ...]:
     """Rows of a measurement file.
 
     Parameters
@@ -150,6 +150,8 @@ def read_measurements(kind: str, text: str) -> tuple[Measurement, ...]:
         Kind of measurement.
     text : str
         CSV with the columns of columns.toml.
+    title : str
+        What messages call the file; its kind if left out.
 
     Returns
     -------
@@ -162,16 +164,16 @@ def read_measurements(kind: str, text: str) -> tuple[Measurement, ...]:
         The header differs, a cell is out of range or of the wrong type, a model or system is unknown, an id comes
         twice, or a row that is compared lacks a column; the message names row and column.
     """
-    schema = columns(kind)
+    schema, title = columns(kind), title or kind
     rows = list(csv.reader(io.StringIO(text)))
     wanted = [column.name for column in schema]
     if not rows or rows[0] != wanted:
-        message = f"{kind}: the header must be {','.join(wanted)}"
+        message = f"{title}: the header must be {','.join(wanted)}"
         raise DataError(message)
-    found = tuple(_row(kind, schema, f"{kind} row {number}", row) for number, row in enumerate(rows[1:], start=2))
+    found = tuple(_row(kind, schema, f"{title} row {number}", row) for number, row in enumerate(rows[1:], start=2))
     ids = [row.id for row in found]
     if len(set(ids)) < len(ids):
-        message = f"{kind}: id {next(name for name in ids if ids.count(name) > 1)} comes twice"
+        message = f"{title}: id {next(name for name in ids if ids.count(name) > 1)} comes twice"
         raise DataError(message)
     return found
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trn2model.errors import InvalidInputError
+from trn2model.errors import DataError, InvalidInputError
+from trn2model.specs.user_file import MAX_CSV_BYTES, read_user_file
 from trn2model.validation.compare import ErrorRow, error_table, summary_table
 from trn2model.validation.curate import published
 from trn2model.validation.measurements import Measurement, measurements
@@ -36,7 +37,7 @@ def validate_report(csv: str | None = None, kind: str | None = None) -> dict[str
     Raises
     ------
     InvalidInputError
-        The kind is unknown or missing, or the file cannot be read.
+        The kind is unknown or missing, or the file cannot be read or is no table of that kind.
     """
     if kind is not None and kind not in FILE_KINDS:
         raise InvalidInputError("kind", kind, "one of " + ", ".join(FILE_KINDS), "choose one of them")
@@ -54,14 +55,18 @@ def validate_report(csv: str | None = None, kind: str | None = None) -> dict[str
 def _file_report(path: str, kind: str | None) -> dict[str, Any]:
     if kind is None:
         raise InvalidInputError("kind", None, "one of " + ", ".join(FILE_KINDS), "say what the file measures")
+    text = read_user_file("csv", path, "CSV", MAX_CSV_BYTES)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise InvalidInputError("csv", path, f"a readable file ({error})", "give the path of a CSV file") from error
-    rows = published(FILE_KINDS[kind], text, Path(path).stem)
+        rows = published(kind, text, Path(path).stem)
+    except DataError as error:
+        remedy = "mend that place in the file"
+        raise InvalidInputError("csv", path[:60], f"a table of {kind} measurements ({error})", remedy) from error
     used = [row for row in rows if row.use in ("fit", "check") and is_timed(row)]
     points, left = points_of(used)
-    omitted = [LeftOut(row.id, row.dataset, row.trust, row.reason) for row in rows if row not in used and is_timed(row)]
+    compared = {row.id for row in used}
+    omitted = [
+        LeftOut(row.id, row.dataset, row.trust, row.reason) for row in rows if row.id not in compared and is_timed(row)
+    ]
     return _document(points, [*left, *omitted], [row for row in rows if is_timed(row)])
 
 
