@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -167,6 +168,28 @@ def test_plans_that_mean_nothing_are_named(values: dict[str, Any], field: str, s
     assert refused.value.remedy
     if field in values:
         assert refused.value.value == values[field]
+
+
+def test_what_auto_chose_is_said_to_be_autos_choice() -> None:
+    with pytest.raises(InvalidPlanError, match=r"^dp = 512 \(chosen by auto\) is invalid") as refused:
+        resolve(Scenario(count=2, tp=1, global_batch_size=16))
+    assert refused.value.value == 512
+    assert json.dumps(refused.value.value) == "512"
+    with pytest.raises(InvalidPlanError, match=r"16 x 1 x 1 = 16, where auto chose dp = 16;"):
+        resolve(Scenario(tp=16, global_batch_size=17))
+    with pytest.raises(InvalidPlanError, match=r"^dp = 16 is invalid"):
+        resolve(Scenario(tp=16, dp=16, global_batch_size=8))
+
+
+def test_the_tokens_of_a_request_are_announced_as_they_are_checked() -> None:
+    most = int(ROWS["input_tokens"].maximum)
+    assert ROWS["output_tokens"].maximum == most
+    resolve(Scenario(input_tokens=most, output_tokens=1, model="llama-3.2-1b"), "serve")
+    with pytest.raises(InvalidPlanError, match=r"input_tokens \+ output_tokens up to 10,000,000"):
+        resolve(Scenario(input_tokens=most, output_tokens=2), "serve")
+    with pytest.raises(InvalidPlanError, match="1 to 9,999,999"):
+        Scenario(input_tokens=most + 1)
+    assert all("10,000,000" in ROWS[name].help for name in ("input_tokens", "output_tokens"))
 
 
 def test_rules_of_the_batch_do_not_bind_serving() -> None:

@@ -23,7 +23,9 @@ from trn2model.errors import InvalidInputError, InvalidPlanError, UnknownNameErr
 from trn2model.specs.model import ModelSpec
 
 Kind = Literal["int", "bool", "choice", "float", "name", "order", "list"]
-Group = Literal["Model", "System", "Parallelism", "Precision & sparsity", "Training", "Inference", "Assumptions"]
+Group = Literal[
+    "Model", "System", "Parallelism", "Precision & sparsity", "Training", "Inference", "Assumptions", "View"
+]
 
 AUTO: Final = "auto"
 NONE: Final = "none"
@@ -251,12 +253,13 @@ class ScenarioField:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Abridged:
-    """Stand-in for a value too long or too strange to print whole."""
+class Abridged:
+    """Stand-in for a value too long or too strange to print whole; prints without quotes."""
 
     text: str
 
     def __repr__(self) -> str:
+        """Text as it is."""
         return self.text
 
 
@@ -264,10 +267,10 @@ def _shown(value: object) -> object:
     if isinstance(value, str):
         return value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
     if isinstance(value, int):
-        return value if value.bit_length() <= _SHOWN else _Abridged(f"an integer of {value.bit_length()} bits")
+        return value if value.bit_length() <= _SHOWN else Abridged(f"an integer of {value.bit_length()} bits")
     if value is None or isinstance(value, float):
         return value
-    return _Abridged(" ".join(reprlib.repr(value).split())[:_SHOWN])
+    return Abridged(" ".join(reprlib.repr(value).split())[:_SHOWN])
 
 
 def _subsets(choices: tuple[str, ...]) -> tuple[str, ...]:

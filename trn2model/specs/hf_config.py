@@ -42,7 +42,8 @@ def model_from_hf_config(source: str | Mapping[str, Any], name: str = "custom") 
     Returns
     -------
     ModelSpec
-        The architecture. Fields that change no size (rotary base, initialisers, quantization) are ignored.
+        The architecture. Fields that change no size (rotary base, initialisers, quantization) are ignored,
+        apart from a check of their type.
 
     Raises
     ------
@@ -64,8 +65,27 @@ def model_from_hf_config(source: str | Mapping[str, Any], name: str = "custom") 
         advice = "; give its text_config if that is one of them" if fields.has("text_config") else ""
         message = f"model_type = {family[:60]!r} is not supported: known types are {known}{advice}"
         raise UnsupportedError(message)
+    _check_optional(fields)
     model = _FAMILIES[family](fields)
     return replace(model, name=name, title=f"{name} ({family})", source="config.json")
+
+
+def _check_optional(fields: ConfigFields) -> None:
+    """Check the type of fields that a family may read or ignore: a wrong one means that the file is not what it seems.
+
+    Windows and layer types that a family does read are checked further where it reads them.
+    """
+    for key in ("rope_scaling", "rope_parameters", "quantization_config"):
+        fields.mapping(key)
+    for key in ("layer_types", "architectures"):
+        fields.entries(key)
+    for key in ("torch_dtype", "dtype"):
+        fields.word(key)
+    for key in ("sliding_window", "max_window_layers"):
+        fields.size(key, default=0, least=0)
+    for key in ("use_sliding_window", "use_cache"):
+        fields.flag(key, default=False)
+    fields.fraction("attention_dropout", 0.0)
 
 
 def _llama(fields: ConfigFields) -> ModelSpec:

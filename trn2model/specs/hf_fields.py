@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trn2model.errors import InvalidInputError
+from trn2model.specs.fields import Abridged
 
 #: Longest config.json that is read; real ones are below 64 KiB even with a quantization table.
 MAX_CONFIG_CHARACTERS: Final = 1 << 20
@@ -16,6 +18,9 @@ MAX_COUNT: Final = 4096
 MAX_SIZE: Final = 1 << 24
 
 _SHOWN_CHARACTERS: Final = 60
+_SHOWN_DIGITS: Final = 12
+#: Python refuses to print integers of more than a few thousand digits.
+_PRINTED_BITS: Final = 4096
 _CORRECT: Final = "correct the field in config.json"
 
 
@@ -162,6 +167,31 @@ class ConfigFields:
             raise invalid(key, value, "a number from 0 to 1")
         return float(value)
 
+    def mapping(self, key: str) -> Mapping[str, Any]:
+        """Object of a field.
+
+        Parameters
+        ----------
+        key : str
+            Name of the field.
+
+        Returns
+        -------
+        Mapping
+            Its content; empty where the field is left out or null.
+
+        Raises
+        ------
+        InvalidInputError
+            The field is not an object.
+        """
+        value = self._content.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise invalid(key, value, "an object or null")
+        return value
+
     def word(self, key: str) -> str:
         """Text of a field.
 
@@ -297,9 +327,22 @@ def invalid(field: str, value: object, allowed: str, remedy: str = _CORRECT) -> 
     """
     if value is None or isinstance(value, bool | float):
         return InvalidInputError(field, value, allowed, remedy)
-    if isinstance(value, int) and abs(value) < MAX_SIZE**2:
-        return InvalidInputError(field, value, allowed, remedy)
-    text = value if isinstance(value, str) else type(value).__name__
+    if isinstance(value, str):
+        return InvalidInputError(field, _line(value), allowed, remedy)
+    if isinstance(value, int):
+        return InvalidInputError(field, _abridged_integer(value), allowed, remedy)
+    return InvalidInputError(field, Abridged(_line(reprlib.repr(value))), allowed, remedy)
+
+
+def _line(text: str) -> str:
     line = " ".join(text[: 2 * _SHOWN_CHARACTERS].split())
-    shown = line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"
-    return InvalidInputError(field, shown, allowed, remedy)
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"
+
+
+def _abridged_integer(value: int) -> int | Abridged:
+    if abs(value) < MAX_SIZE**2:
+        return value
+    if value.bit_length() > _PRINTED_BITS:
+        return Abridged(f"an integer of {value.bit_length():,} bits")
+    digits = str(abs(value))
+    return Abridged(f"{'-' if value < 0 else ''}{digits[:_SHOWN_DIGITS]}… ({len(digits):,} digits)")

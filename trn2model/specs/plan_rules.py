@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -38,6 +38,16 @@ class RequestRule(NamedTuple):
     complain: Callable[[Row], Complaint]
 
 
+class AutoDegree(int):
+    """Degree that the user left on auto: a number that prints where it comes from."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Print the number and who chose it."""
+        return f"{int(self)} (chosen by auto)"
+
+
 def plan_validity(
     plan: ParallelPlan, limits: PlanLimits, workload: Workload
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -67,7 +77,7 @@ def plan_validity(
     return code < 0, code
 
 
-def check_plan(plan: ParallelPlan, limits: PlanLimits, workload: Workload) -> None:
+def check_plan(plan: ParallelPlan, limits: PlanLimits, workload: Workload, auto: Collection[str] = ()) -> None:
     """Raise on the first plan that means nothing.
 
     Parameters
@@ -78,6 +88,8 @@ def check_plan(plan: ParallelPlan, limits: PlanLimits, workload: Workload) -> No
         What model, machine and schedule allow.
     workload : str
         "train" or "serve".
+    auto : Collection of str
+        Degrees that nobody set: they were left on auto.
 
     Raises
     ------
@@ -90,6 +102,10 @@ def check_plan(plan: ParallelPlan, limits: PlanLimits, workload: Workload) -> No
             if broken.any():
                 row = _first(plan, broken)
                 field, allowed, remedy = rule.complain(row, limits)
+                if field in auto:
+                    raise InvalidPlanError(field, AutoDegree(row[field]), allowed, remedy)
+                if rule.reason == "batch" and "dp" in auto:
+                    allowed = f"{allowed}, where auto chose dp = {row['dp']}"
                 raise InvalidPlanError(field, row[field], allowed, remedy)
 
 

@@ -126,7 +126,8 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
     apart = scenario.prefill_replicas if workload == "serve" else 0
     limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft, apart)
     plan = _plan(scenario, limits, _preferred_tp(system, core))
-    check_plan(plan, limits, workload)
+    auto = [name for name in PLAN_COLUMNS if isinstance(getattr(scenario, name), str)]
+    check_plan(plan, limits, workload, auto)
     requests = _requests(scenario, system, plan)
     if workload == "serve":
         check_requests(requests)

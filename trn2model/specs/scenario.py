@@ -35,9 +35,9 @@ class Scenario(TrainingFields):
         "int",
         "Input tokens",
         "Inference",
-        "Tokens of one prompt.",
+        f"Tokens of one prompt; with the output tokens at most {MAX_TOKENS:,}.",
         minimum=1,
-        maximum=MAX_TOKENS,
+        maximum=MAX_TOKENS - 1,
         unit="tokens",
         plan=True,
     )
@@ -47,9 +47,9 @@ class Scenario(TrainingFields):
         "int",
         "Output tokens",
         "Inference",
-        "Tokens generated for one prompt.",
+        f"Tokens generated for one prompt; with the input tokens at most {MAX_TOKENS:,}.",
         minimum=1,
-        maximum=MAX_TOKENS,
+        maximum=MAX_TOKENS - 1,
         unit="tokens",
         plan=True,
     )
