@@ -43,7 +43,7 @@ def test_a_link_to_the_page_opens_a_fresh_server(fresh_app_server: str, browser_
 def test_the_queue_shows_progress_and_ends_when_a_slider_moves(
     app_server: str, browser_page: Page, wait_idle: Wait
 ) -> None:
-    browser_page.goto(f"{app_server}/inference?ot=2000")
+    browser_page.goto(f"{app_server}/inference?ot=50000")
     run = browser_page.get_by_role("button", name="Run the queue")
     run.wait_for(timeout=60_000)
     wait_idle(browser_page)
@@ -62,3 +62,24 @@ def test_the_queue_shows_progress_and_ends_when_a_slider_moves(
     assert verdict(browser_page).inner_text() != before
     assert browser_page.get_by_test_id("stProgress").count() == 0
     assert browser_page.get_by_text("5,000 requests in").count() == 0
+
+
+def test_a_trace_of_several_megabytes_arrives_and_a_file_that_fails_is_not_replaced(
+    app_server: str, browser_page: Page, wait_idle: Wait
+) -> None:
+    browser_page.goto(f"{app_server}/inference?lp=&lt=7")
+    browser_page.get_by_role("button", name="Run the queue").wait_for(timeout=60_000)
+    wait_idle(browser_page)
+    assert browser_page.get_by_text("The link sets").count() == 2
+    assert "lp=" not in browser_page.url
+    browser_page.locator(".st-key-queue-arrivals").get_by_text("your own trace").click()
+    browser_page.get_by_text("No trace has arrived yet").wait_for(timeout=20_000)
+    field = browser_page.locator(".st-key-queue-trace input[type=file]")
+    field.set_input_files({"name": "huge.csv", "mimeType": "text/csv", "buffer": b"0" * (17 << 20)})
+    browser_page.locator(".st-key-queue-trace").get_by_text("huge.csv").wait_for(timeout=20_000)
+    assert browser_page.get_by_role("button", name="Run the queue").is_disabled()
+    rows = b"arrival,input,output,note\n" + b"".join(b"%d,100,10,%s\n" % (n, b"x" * 3000) for n in range(1000))
+    field.set_input_files({"name": "mine.csv", "mimeType": "text/csv", "buffer": rows})
+    browser_page.get_by_text("Arrivals come from").wait_for(timeout=30_000)
+    browser_page.get_by_role("button", name="Run the queue").click()
+    browser_page.get_by_text("1,000 requests in").wait_for(timeout=60_000)

@@ -80,10 +80,11 @@ def test_own_model(app_server: str, browser_page: Page, wait_idle: Wait, tmp_pat
     bad.write_text('{"model_type": "<img src=x onerror=alert(1)>"}', encoding="utf-8")
     tab.get_by_role("button", name="Your own model").click()
     tab.locator("input[type=file]").set_input_files(bad)
-    tab.get_by_text(re.compile("was not used")).wait_for()
+    tab.get_by_text(re.compile("broken.json was not used")).wait_for()
     assert tab.locator("[data-testid=stSidebar] img").count() == 0
     tab.locator("input[type=file]").set_input_files(good)
     tab.get_by_text(re.compile("links open the model chosen above")).wait_for()
+    assert tab.get_by_text("broken.json").count() == 0
     tab.get_by_text(re.compile(r"^your own model \(llama\) · 1 × trn2\.48xlarge")).first.wait_for()
     tab.keyboard.press("Escape")
     tab.get_by_role("link", name="Training", exact=True).click()

@@ -65,3 +65,30 @@ def test_the_queue_runs_on_demand(inference: Open) -> None:
     app.button(key="queue-run").click().run()
     assert not app.exception
     assert any(each.value.startswith("200 requests in ") for each in app.markdown)
+
+
+def test_a_trace_that_did_not_arrive_is_not_replaced_by_other_arrivals(inference: Open) -> None:
+    app = inference()
+    assert not app.get("file_uploader") or all("CSV" not in each.label for each in app.file_uploader)
+    app.session_state["queue-arrivals"] = "your own trace"
+    app.run()
+    assert not app.exception
+    assert app.button(key="queue-run").disabled
+    assert any("No trace has arrived yet" in each.value for each in app.caption)
+    app.file_uploader(key="queue-trace").upload("mine.csv", b"arrival,input,output\n0,100,10\n1,x[0],10\n", "text/csv")
+    app.run()
+    app.button(key="queue-run").click().run()
+    assert "row 3, column input: 'x[0]'" in app.error[0].value
+    app.file_uploader(key="queue-trace").upload("mine.csv", b"arrival,input,output\n0,100,10\n1,200,10\n", "text/csv")
+    app.run()
+    assert any("`mine.csv`" in each.value for each in app.caption)
+    app.button(key="queue-run").click().run()
+    assert not app.exception
+    assert any(each.value.startswith("2 requests in ") for each in app.markdown)
+
+
+def test_what_auto_chose_is_said() -> None:
+    app = AppTest.from_file(str(ROOT / "dashboard.py"), default_timeout=30)
+    app.query_params["n"], app.query_params["tp"] = "64", "1"
+    app.run()
+    assert "Data parallel (dp) = 16384 (chosen by auto) does not work here" in app.error[0].value

@@ -258,7 +258,7 @@ def test_the_subtitle_names_what_is_not_default() -> None:
 def test_complaints_name_field_value_range_and_remedy() -> None:
     error = InvalidPlanError("tp", "<b>7</b>", "a divisor of 64 (1, 2, 4)", "choose one of these")
     assert words.complaint(error) == (
-        "Tensor parallel (tp) = ·b·7·/b· does not work here. Allowed: a divisor of 64 (1, 2, 4). "
+        "Tensor parallel (tp) = `<b>7</b>` does not work here. Allowed: a divisor of 64 (1, 2, 4). "
         "To fix it: choose one of these."
     )
     assert words.complaint(UnsupportedError("a100 has no published fp8 rate")) == "a100 has no published fp8 rate"

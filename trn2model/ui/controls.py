@@ -6,11 +6,11 @@ from typing import Any
 
 import streamlit as st
 
-from trn2model.specs.fields import AXES
 from trn2model.specs.provenance import STATUSES
 from trn2model.ui.present import sources, topology
 from trn2model.ui.present.groups import axis_groups
 from trn2model.ui.shell import Scene
+from trn2model.ui.view_widgets import number, segments
 
 
 def source_filter(scene: Scene) -> dict[str, Any]:
@@ -54,28 +54,15 @@ def topology_view(scene: Scene) -> dict[str, Any]:
     if estimate is None:
         return {}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        axis = _choice("Traffic and groups of", "ax", (topology.ALL, *AXES), "An axis of degree 1 has nothing to send.")
+        axis = segments("ax")
         if axis not in topology.active_axes(estimate):
             axis = topology.ALL
-        number = 1 if axis == topology.ALL else axis_groups(estimate, axis).number
-        group = _index("Group", "gr", number, "Which of the axis's groups is outlined.")
-        domain = _index("System", "dom", estimate.network.fabric.num_domains, "Which of the systems is drawn.")
-        help_basis = "Share of the step a link is busy, or bytes against the fullest link."
-        basis = _choice("Colour links by", "by", ("utilisation", "bytes"), help_basis)
+        group = _index("gr", 1 if axis == topology.ALL else axis_groups(estimate, axis).number)
+        domain = _index("dom", estimate.network.fabric.num_domains)
+        basis = segments("by")
     return {"view": topology.View(axis, group, domain, "bytes" if basis == "bytes" else "utilisation", 4)}
 
 
-def _choice(label: str, key: str, options: tuple[str, ...], tip: str) -> str:
-    return st.segmented_control(
-        label, options, default=options[0], key=key, help=tip, bind="query-params", required=True, width="content"
-    )
-
-
-def _index(label: str, key: str, number: int, tip: str) -> int:
+def _index(key: str, count: int) -> int:
     """Number of one of several things; the widget is there only when there is something to choose."""
-    if number < 2:
-        return 0
-    value = st.number_input(
-        label, 0, 65535, 0, key=key, help=f"{tip} 0 to {number - 1}.", bind="query-params", width=130
-    )
-    return min(int(value), number - 1)
+    return min(number(key, f"0 to {count - 1}."), count - 1) if count > 1 else 0

@@ -9,16 +9,10 @@ import streamlit as st
 
 from trn2model.specs.scenario import FIELDS, KEYS, Scenario
 from trn2model.ui import widgets
-from trn2model.ui.present.words import linkable, plain
+from trn2model.ui.present.words import code, legible, linkable
 from trn2model.ui.url_codec import Notice, decode, encode
+from trn2model.ui.view_fields import VIEW_FIELDS, decode_view
 
-#: Keys of what a page shows, beside those of the scenario.
-VIEW_KEYS: Final = (
-    *("ax", "gr", "dom", "by"),
-    *("lt", "lp"),
-    *("xg", "xn", "xo", "xa", "xb", "xp", "xs"),
-    *("vk", "vs", "vt", "vg", "vb"),
-)
 _SWEPT: Final = "_link_swept"
 _NOTICES: Final = "_link_notices"
 
@@ -34,11 +28,12 @@ def sweep() -> None:
     st.session_state[_SWEPT] = True
     given = {key: st.query_params.get_all(key) for key in st.query_params}
     scenario, notices = decode(given)
-    st.session_state[_NOTICES] = notices
+    view, more = decode_view(given)
+    st.session_state[_NOTICES] = (*notices, *more)
     for row in FIELDS:
         widgets.add_stop(row, getattr(scenario, row.name))
-    kept = {key: [text] for key, text in encode(scenario).items()}
-    kept |= {key: values for key, values in given.items() if key not in KEYS}
+    kept = {key: [text] for key, text in (encode(scenario) | view).items()}
+    kept |= {key: values for key, values in given.items() if key not in KEYS and key not in VIEW_FIELDS}
     if kept != given:
         st.query_params.from_dict(kept)
         st.rerun()
@@ -49,8 +44,8 @@ def show_notices() -> None:
     notices: tuple[Notice, ...] = st.session_state.get(_NOTICES, ())
     for notice in notices:
         st.warning(
-            f"The link sets `{notice.key}` ({notice.name.replace('_', ' ')}) to `{plain(notice.value, 40) or ' '}`, "
-            f"which is not possible: allowed is {plain(notice.allowed, 400)}. The default `{notice.fallback}` is used.",
+            f"The link sets `{notice.key}` ({notice.name.replace('_', ' ')}) to {code(notice.value, 40)}, which is not "
+            f"possible: allowed is {legible(notice.allowed, 800)}. The default `{notice.fallback}` is used.",
             icon=":material/link_off:",
         )
     if notices and st.button("Dismiss", type="tertiary", key="_dismiss_notices"):
@@ -72,7 +67,7 @@ def address(scenario: Scenario) -> str:
         Absolute address.
     """
     values = encode(linkable(scenario))
-    values |= {key: st.query_params[key] for key in VIEW_KEYS if key in st.query_params}
+    values |= decode_view({key: st.query_params.get_all(key) for key in st.query_params})[0]
     parts = urlsplit(st.context.url or "")
     return urlunsplit(
         (parts.scheme, parts.netloc, parts.path or "/", urlencode(values, quote_via=quote, safe=",:"), "")

@@ -16,11 +16,15 @@ from trn2model.ui import view
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.format import count
 from trn2model.ui.present import queue
-from trn2model.ui.present.words import plain
+from trn2model.ui.present.words import code, legible
 from trn2model.ui.shell import Scene
 from trn2model.units import to_si
 
 _RUN: Final = "_queue_run"
+_POISSON: Final = "Poisson"
+_TRACE: Final = "your own trace"
+#: Largest trace; the server takes nothing larger.
+MAX_TRACE_MB: Final = 16
 _LOADS: Final = ("5", "25", "50", "70", "80", "90", "100", "120")
 _COUNTS: Final = ("200", "1000", "5000")
 _SPREADS: Final = ("0", "25", "50", "100")
@@ -48,7 +52,8 @@ def _queue(estimate: ServingEstimate, mode: Mode) -> None:
     )
     options = _options(estimate)
     key = (estimate.resolved.scenario, *options.values())
-    if st.button("Run the queue", icon=":material/play_arrow:", key="queue-run", type="primary"):
+    ready = options["number"] is not None or options["trace"] is not None
+    if st.button("Run the queue", icon=":material/play_arrow:", key="queue-run", type="primary", disabled=not ready):
         st.session_state[_RUN] = (key, _run(estimate, options))
     kept: tuple[Any, ServingTrace | None] | None = st.session_state.get(_RUN)
     if kept is None or kept[1] is None:
@@ -65,7 +70,15 @@ def _queue(estimate: ServingEstimate, mode: Mode) -> None:
 
 
 def _options(estimate: ServingEstimate) -> dict[str, Any]:
-    first, second, third, fourth = st.columns(4, vertical_alignment="bottom")
+    """Arrivals: Poisson with its settings, or a trace, which is None until one has arrived whole."""
+    arrivals = st.segmented_control(
+        "Arrivals", (_POISSON, _TRACE), default=_POISSON, key="queue-arrivals", required=True
+    )
+    return _own_trace() if arrivals == _TRACE else _poisson(estimate)
+
+
+def _poisson(estimate: ServingEstimate) -> dict[str, Any]:
+    first, second, third = st.columns(3)
     with first:
         load = st.select_slider("Load [% of full replicas]", _LOADS, "70", key="queue-load")
         rate = queue.arrival_rate(estimate, to_si(float(load), "%"))
@@ -73,11 +86,19 @@ def _options(estimate: ServingEstimate) -> dict[str, Any]:
         number = st.select_slider("Requests", _COUNTS, "1000", key="queue-count")
     with third:
         spread = st.select_slider("Spread of lengths [%]", _SPREADS, "25", key="queue-spread")
-    with fourth:
-        upload = st.file_uploader("Or a trace: CSV with arrival, input, output", type="csv", max_upload_size=16)
-    st.caption(f"{count(rate)} requests/s over all replicas." if upload is None else "Arrivals come from the trace.")
-    text = None if upload is None else upload.getvalue()
-    return {"rate": rate, "number": int(number), "variation": to_si(float(spread), "%"), "trace": text}
+    st.caption(f"{count(rate)} requests/s over all replicas.")
+    return {"rate": rate, "number": int(number), "variation": to_si(float(spread), "%"), "trace": None}
+
+
+def _own_trace() -> dict[str, Any]:
+    upload = st.file_uploader(
+        "CSV with arrival, input, output", type="csv", max_upload_size=MAX_TRACE_MB, key="queue-trace"
+    )
+    if upload is None:
+        st.caption("No trace has arrived yet, so there is nothing to run; a file marked as failed above is not used.")
+        return {"rate": 1.0, "number": None, "variation": 0.0, "trace": None}
+    st.caption(f"Arrivals come from {code(upload.name)}.")
+    return {"rate": 1.0, "number": None, "variation": 0.0, "trace": upload.getvalue()}
 
 
 def _run(estimate: ServingEstimate, options: dict[str, Any]) -> ServingTrace | None:
@@ -90,14 +111,14 @@ def _run(estimate: ServingEstimate, options: dict[str, Any]) -> ServingTrace | N
         trace = simulate_scenario(
             estimate.resolved.scenario,
             options["rate"],
-            options["number"],
+            options["number"] or 1,
             variation=options["variation"],
             trace=_trace(options["trace"]),
             progress=show,
         )
     except Trn2ModelError as error:
         bar.empty()
-        st.error(plain(str(error), 300), icon=":material/error:")
+        st.error(legible(str(error), 400), icon=":material/error:")
         return None
     bar.empty()
     return trace

@@ -112,15 +112,38 @@ def decode(parameters: Mapping[str, str | Sequence[str]]) -> tuple[Scenario, tup
     >>> scenario.tp, scenario.lnc, [notice.key for notice in notices]
     (16, 2, ['lnc'])
     """
+    values, notices = decode_rows(FIELDS, parameters)
+    return Scenario(**values), notices
+
+
+def decode_rows(
+    rows: Sequence[ScenarioField], parameters: Mapping[str, str | Sequence[str]]
+) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+    """Values of a link for the rows of a table; never raises, whatever the link holds.
+
+    Parameters
+    ----------
+    rows : Sequence of ScenarioField
+        What a link may set.
+    parameters : Mapping
+        URL key to text; of repeated texts the last one counts. Keys without a row are ignored.
+
+    Returns
+    -------
+    values : dict
+        Field name to accepted value.
+    notices : tuple of Notice
+        One for each value that was not accepted.
+    """
     values: dict[str, Any] = {}
     notices = []
-    for row in FIELDS:
+    for row in rows:
         if row.key in parameters:
             try:
                 values[row.name] = row.parse(_last(parameters[row.key]))
             except InvalidInputError as error:
                 notices.append(_notice(row, error))
-    return Scenario(**values), tuple(notices)
+    return values, tuple(notices)
 
 
 def _last(text: object) -> str:

@@ -9,6 +9,7 @@ import streamlit as st
 from trn2model.ui.present import validation
 from trn2model.ui.present.evidence import KIND_NAMES, Evidence, gather
 from trn2model.ui.shell import Scene
+from trn2model.ui.view_widgets import picker, segments, toggle
 
 _KINDS: Final = {name: kind for kind, name in KIND_NAMES.items()}
 
@@ -28,28 +29,16 @@ def choose(scene: Scene) -> dict[str, Any]:
     """
     evidence = _evidence()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        kind = _segments("Measured", "vk", tuple(_KINDS), "What was measured.")
-        tip = "A: vendor, partner or peer-reviewed; B: third party with its configuration; C: a bound at most."
-        trust = _segments("Trust class", "vt", (validation.ALL, *validation.TRUST), tip)
-        machines = (validation.ALL, *evidence.systems())
-        system = st.selectbox("Measured on", machines, key="vs", bind="query-params", width=190)
-        group = st.selectbox("Errors by", validation.GROUPS, key="vg", bind="query-params", width=140)
-        tip = "Measurements that hold something unknown besides, such as waiting: the prediction should lie below them."
-        bounds = st.toggle("Bounds", True, key="vb", help=tip, bind="query-params")
+        kind, trust = segments("vk"), segments("vt")
+        system, group = picker("vs", 190), picker("vg", 140)
+        bounds = toggle("vb")
     picked = str(st.session_state.get(validation.PICKED, ""))
     return {
         "evidence": evidence,
-        "view": validation.View(_KINDS[kind], str(system), trust, str(group), bool(bounds), picked),
+        "view": validation.View(_KINDS[kind], system, trust, group, bounds, picked),
     }
 
 
 @st.cache_resource(show_spinner="Comparing every published measurement …")
 def _evidence() -> Evidence:
     return gather()
-
-
-def _segments(label: str, key: str, options: tuple[str, ...], tip: str) -> str:
-    chosen = st.segmented_control(
-        label, options, default=options[0], key=key, help=tip, bind="query-params", required=True, width="content"
-    )
-    return str(chosen)

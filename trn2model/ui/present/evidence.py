@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from trn2model.validation.cases import TIMED_METRICS
@@ -100,8 +101,9 @@ class Selection:
         return (*self.points, *self.bounds)
 
 
+@cache
 def gather() -> Evidence:
-    """Compare every published measurement; takes a second or two, so ask once.
+    """Compare every published measurement; takes a second or two the first time.
 
     Returns
     -------

@@ -21,8 +21,13 @@ AXIS_NAMES: Final = {
     "dp": "data parallel",
     "pp": "pipeline parallel",
 }
+#: how a message prints a value without a visible character
+EMPTY: Final = "(empty)"
 _HEADLINE: Final = ("model", "system", "count")
 _UNPRINTABLE: Final = re.compile(r"[^\w .,:;=%+()×/-]")
+#: beyond letters, digits and punctuation: addresses, names of icons, emphasis
+_MARKUP: Final = re.compile(r"""[^\w .,:;=%+()×/'"–-]|//|www\.|(?<!\w):\w|(?<!\w)_|_(?!\w)""")
+_BACKTICKS: Final = re.compile("`+")
 
 
 def plain(text: str, length: int = 60) -> str:
@@ -47,6 +52,60 @@ def plain(text: str, length: int = 60) -> str:
     """
     cut = text if len(text) <= length else f"{text[:length]}…"
     return _UNPRINTABLE.sub("·", cut.replace("…", " "))
+
+
+def code(text: str, length: int = 60) -> str:
+    """Text from a link or a file as it is, in a Markdown code span, where nothing in it is read as markup.
+
+    Parameters
+    ----------
+    text : str
+        Text of unknown origin.
+    length : int
+        Longest text to show.
+
+    Returns
+    -------
+    str
+        One line; what has no visible form is spelled out, and a text of nothing says so.
+
+    Examples
+    --------
+    >>> code("[[["), code(" ")
+    ('`[[[`', '(empty)')
+    """
+    line = " ".join(text[: 4 * length].split())
+    seen = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    if not seen:
+        return EMPTY
+    cut = seen if len(seen) <= length else f"{seen[:length]}…"
+    fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(cut)), default=0))
+    space = " " if len(fence) > 1 else ""
+    return f"{fence}{space}{cut}{space}{fence}"
+
+
+def legible(text: str, length: int = 60) -> str:
+    """Text as prose where it holds letters, digits and harmless punctuation only, else as a code span.
+
+    Parameters
+    ----------
+    text : str
+        Text of unknown origin.
+    length : int
+        Longest text to show.
+
+    Returns
+    -------
+    str
+        Markdown that shows every character.
+
+    Examples
+    --------
+    >>> legible("a number from 0 to 1"), legible("<b>")
+    ('a number from 0 to 1', '`<b>`')
+    """
+    short = len(text) <= length and text.strip()
+    return text if short and not _MARKUP.search(text) else code(text, length)
 
 
 def model_title(model: str | ModelSpec) -> str:
@@ -194,13 +253,15 @@ def complaint(error: Trn2ModelError) -> str:
         Field, value, allowed range and remedy where the error knows them.
     """
     if not isinstance(error, InvalidInputError):
-        return plain(str(error), 400)
-    named = f"{_label(error.field)} = {plain(str(error.value))}"
-    return f"{named} does not work here. Allowed: {plain(error.allowed, 300)}. To fix it: {plain(error.remedy, 300)}."
+        return legible(str(error), 400)
+    named = f"{_label(error.field)} = {legible(str(error.value))}"
+    return (
+        f"{named} does not work here. Allowed: {legible(error.allowed, 400)}. To fix it: {legible(error.remedy, 300)}."
+    )
 
 
 def _label(name: str) -> str:
-    return next((row.label for row in FIELDS if row.name == name), plain(name))
+    return next((row.label for row in FIELDS if row.name == name), legible(name))
 
 
 def _short(row: ScenarioField) -> str:
