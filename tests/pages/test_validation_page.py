@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,3 +83,13 @@ def test_pages_name_the_profile_and_show_ranges(name: str) -> None:
     assert " to " in app.metric[0].delta
     assert 'href="validation?' in bodies(app)
     assert "No UltraServer measurement has been published" in bodies(app)
+
+
+def test_error_columns_keep_their_decimal_place_and_nothing_is_a_dash(page: Open) -> None:
+    proto = next(
+        each.proto for each in page(vk="time to first token").dataframe if "median abs [%]" in each.value.columns
+    )
+    formats = {name: rules.get("type_config", {}).get("format") for name, rules in json.loads(proto.columns).items()}
+    percents = ("mean abs [%]", "median abs [%]", "max abs [%]", "within range [%]", "left-one-group-out mean abs [%]")
+    assert {formats[name] for name in percents} == {"%.1f"}
+    assert proto.placeholder == "–"

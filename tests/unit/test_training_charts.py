@@ -63,6 +63,9 @@ def test_the_memory_peaks_at_what_the_estimate_says(plan: dict[str, Any]) -> Non
     (limit,) = chart.figure["layout"]["shapes"]
     assert limit["y0"] == from_si(result.memory.capacity_bytes, "GiB")
     assert all(len(area["x"]) <= 400 for area in areas)
+    said = chart.words.alt.split(": ")[-1]
+    assert ("at the start" in said) == (peak["x"] == [0.0])
+    assert "at 0 " not in said
 
 
 def test_scaling_shows_both_kinds_and_the_sibling_machine() -> None:

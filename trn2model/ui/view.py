@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from html import escape
 from typing import Any, Final, Literal
@@ -16,11 +16,12 @@ from trn2model.specs.model import ModelSpec
 from trn2model.ui import link, report
 from trn2model.ui.charts.chart import Chart, file_stem
 from trn2model.ui.charts.template import Mode, ready
+from trn2model.ui.format import NOTHING
 from trn2model.ui.present.content import Block, Content, Facts, Folded, Links, Listing, Metric, Remarks, Verdict
 from trn2model.ui.present.overview import preset_links
 from trn2model.ui.present.words import model_title
 from trn2model.ui.shell import Scene
-from trn2model.ui.tables import Table, to_csv, to_csv_book
+from trn2model.ui.tables import Cell, Table, to_csv, to_csv_book
 
 _TABLE_HEIGHT: Final = 420
 _LONG_TABLE: Final = 13
@@ -271,6 +272,8 @@ def _show_table(table: Table, picks: str = "", key: str | None = None) -> None:
     for name in table.columns:
         if name.endswith("[s]"):
             columns[name] = st.column_config.NumberColumn(format=_SECONDS)
+        elif name.endswith("[%]") and _to_a_tenth(table.column(name)):
+            columns[name] = st.column_config.NumberColumn(format="%.1f")
     if "locator" in table.columns:
         columns["locator"] = st.column_config.LinkColumn(width="medium")
     choosing: dict[str, Any] = {}
@@ -278,4 +281,9 @@ def _show_table(table: Table, picks: str = "", key: str | None = None) -> None:
         names = table.column(table.columns[0])
         choosing = {"key": key, "on_select": partial(_pick_row, key, picks, names), "selection_mode": "single-row"}
     height: Any = "content" if len(table.rows) < _LONG_TABLE else _TABLE_HEIGHT
-    st.dataframe(frame, hide_index=True, column_config=columns, height=height, **choosing)
+    st.dataframe(frame, hide_index=True, column_config=columns, height=height, placeholder=NOTHING, **choosing)
+
+
+def _to_a_tenth(cells: Sequence[Cell]) -> bool:
+    """Whether a column of shares was rounded to one decimal place; the browser would drop those that are zero."""
+    return all(cell is None or (isinstance(cell, float) and cell == round(cell, 1)) for cell in cells)

@@ -107,7 +107,7 @@ def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
     peak = Peak(
         from_si(line.peak_time, unit),
         from_si(line.peak_bytes, "GiB"),
-        f"peak {capacity(line.peak_bytes)} at {duration(line.peak_time)}",
+        f"peak {capacity(line.peak_bytes)} {_moment(line.peak_time)}",
     )
     alt = (
         f"HBM of one {rank} of stage {line.stage + 1} over the step{cut}: "
@@ -120,6 +120,10 @@ def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
     words = _words(estimate, f"HBM over the step, stage {line.stage + 1} of {int(plan.pp)}", "hbm-over-time", alt)
     axes = (f"time from the start of the step [{unit}]{cut}", f"GiB per {rank}")
     return layers(words, [from_si(float(t), unit) for t in times], stack, limit, peak, axes, twin, mode)
+
+
+def _moment(time: float) -> str:
+    return f"at {duration(time)}" if time > 0.0 else "at the start"
 
 
 def _shown_microbatches(stages: int, whole: int) -> int:

@@ -215,7 +215,7 @@ def _error_cells(row: ErrorRow) -> tuple[str | float | int | None, ...]:
         row.rows,
         row.used,
         *(round(from_si(error, "%"), 1) for error in (row.mean, row.median, row.largest)),
-        round(from_si(row.within_range, "%")),
+        round(from_si(row.within_range, "%"), 1),
         None if outside is None else round(from_si(outside, "%"), 1),
         ", ".join(row.profiles),
     )
