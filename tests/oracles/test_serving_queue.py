@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -89,10 +88,9 @@ def test_the_same_seed_gives_the_same_percentiles() -> None:
     assert runs[0] == runs[1] != runs[2]
 
 
-def test_a_thousand_requests_take_less_than_two_seconds() -> None:
-    began = time.perf_counter()
+def test_a_thousand_requests_all_finish_in_chunks() -> None:
     trace = simulate_scenario(Scenario(prefill_chunk=256), 6.0, 1_000, variation=0.5)
-    assert time.perf_counter() - began < 2.0
+    assert len(trace.finish) == 1_000
     assert np.isfinite(trace.finish).all()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -191,18 +189,6 @@ def test_what_must_hold_in_every_run(seed, rate, replicas, workers):
         assert count.value.min() >= 0.0
         assert count.value[-1] == 0.0
     assert np.all(np.diff(trace.number_in_system().time) > 0.0)
-
-
-def test_a_thousand_requests_of_500_tokens_in_two_seconds():
-    requests = poisson_requests(4.0, 1000, 2000, 500, seed=1, variation=0.5)
-    for setup in (
-        ServingSetup(prefill_time, decode_time, 32),
-        ServingSetup(prefill_time, decode_time, 32, 8),
-        ServingSetup(prefill_time, decode_time, 32, chunk_tokens=512),
-    ):
-        begin = time.perf_counter()
-        simulate_serving(setup, requests)
-        assert time.perf_counter() - begin < 2.0
 
 
 def test_same_seed_same_percentiles():
