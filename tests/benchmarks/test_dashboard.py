@@ -43,7 +43,6 @@ def test_slider_to_repaint(
 ) -> None:
     """Target: 400 ms at the 95th percentile with four charts on two idle cores; Training has more than four."""
     tab = browser_page
-    tab.set_viewport_size({"width": 1440, "height": 2000})
     tab.goto(f"{app_server}/{page}?tp=8&pp=4")
     tab.get_by_role("heading", name=title, exact=True).wait_for(timeout=30_000)
     tab.locator(".main-svg").nth(2).wait_for(timeout=30_000)
