@@ -106,7 +106,8 @@ def test_means_under_load_hold_the_prefills_of_others() -> None:
     estimate = estimate_serving(resolve(one.scenario, "serve"))
     median = replace(one, stalled=False)
     times = predicted_times(batches([one, median]), 2)
-    np.testing.assert_allclose(times, [estimate.tpot_with_stalls, estimate.tpot], rtol=1e-12)
+    expected = [float(estimate.tpot_with_stalls), float(estimate.tpot)]
+    assert times.tolist() == pytest.approx(expected, rel=1e-12)
     assert times[0] > times[1]
     bound = predicted_times(batches([one, median]), 2, profile("ideal"))
     assert bound[0] == bound[1]
