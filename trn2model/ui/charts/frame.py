@@ -18,7 +18,7 @@ _COLOUR_BAR: Final = 94
 _LEGEND_ROW: Final = 19
 _LEGEND_LETTER: Final = 6.1
 _LEGEND_KEY: Final = 42
-_NARROW: Final = 346
+_NARROW: Final = 358
 _WIDE: Final = 740
 _MARKUP: Final = re.compile(r"<[^>]*>")
 
@@ -45,19 +45,17 @@ def frame(traces: Traces, layout: Layout, *, wide: bool) -> tuple[dict[str, Any]
     int
         Height of that legend. [px]
     """
-    rows = _legend_rows(traces, layout, _WIDE if wide else _NARROW)
-    room = _LEGEND_ROW * rows + 8 if rows else 0
-    margin = {
+    sides = {
         "l": _left(traces, layout.get("yaxis", {})),
         "r": _COLOUR_BAR if any(_has_scale(trace) for trace in traces) else 16,
-        "t": 0,
-        "b": _bottom(layout.get("xaxis", {})) + room,
         **layout.get("margin", {}),
-        "autoexpand": False,
     }
+    rows = _legend_rows(traces, layout, (_WIDE if wide else _NARROW) - sides["l"] - sides["r"])
+    room = _LEGEND_ROW * rows + 8 if rows else 0
+    margin = {"t": 0, "b": _bottom(layout.get("xaxis", {})) + room, **sides, "autoexpand": False}
     if not rows:
         return {"margin": margin}, 0
-    below = {"yref": "container", "y": 0.005, "yanchor": "bottom", "x": 0, "xanchor": "left"}
+    below = {"xref": "container", "x": 0.01, "xanchor": "left", "yref": "container", "y": 0.005, "yanchor": "bottom"}
     return {"margin": margin, "legend": {**layout.get("legend", {}), **below}}, room
 
 
@@ -93,7 +91,7 @@ def _has_scale(trace: Mapping[str, Any]) -> bool:
 
 
 def _legend_rows(traces: Traces, layout: Layout, width: int) -> int:
-    """Rows of a legend below the plot; zero where there is none or it stands elsewhere."""
+    """Rows of a legend below the plot, as wide as the plot; zero where there is none or it stands elsewhere."""
     names = [str(trace["name"]) for trace in traces if trace.get("name") and trace.get("showlegend", True)]
     wanted = layout.get("showlegend", len(traces) > 1)
     if not wanted or not names or layout.get("legend", {}).get("y", -1) >= 0:
