@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from playwright.sync_api import expect
+
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
@@ -60,8 +62,8 @@ def test_the_queue_shows_progress_and_ends_when_a_slider_moves(
     browser_page.get_by_text("40.0 ms per token").first.wait_for(timeout=20_000)
     wait_idle(browser_page)
     assert verdict(browser_page).inner_text() != before
-    assert browser_page.get_by_test_id("stProgress").count() == 0
-    assert browser_page.get_by_text("5,000 requests in").count() == 0
+    expect(browser_page.get_by_test_id("stProgress")).to_have_count(0)
+    expect(browser_page.get_by_text("5,000 requests in")).to_have_count(0)
 
 
 def test_a_trace_of_several_megabytes_arrives_and_a_file_that_fails_is_not_replaced(
@@ -70,7 +72,7 @@ def test_a_trace_of_several_megabytes_arrives_and_a_file_that_fails_is_not_repla
     browser_page.goto(f"{app_server}/inference?lp=&lt=7")
     browser_page.get_by_role("button", name="Run the queue").wait_for(timeout=60_000)
     wait_idle(browser_page)
-    assert browser_page.get_by_text("The link sets").count() == 2
+    expect(browser_page.get_by_text("The link sets")).to_have_count(2)
     assert "lp=" not in browser_page.url
     browser_page.locator(".st-key-queue-arrivals").get_by_text("your own trace").click()
     browser_page.get_by_text("No trace has arrived yet").wait_for(timeout=20_000)

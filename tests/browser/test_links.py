@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -139,14 +140,14 @@ def test_bad_values_are_named_and_replaced(
     tab.on("dialog", dismiss)
     open_page(tab, f"{app_server}/training?{text}", "training", wait_idle)
     notices = tab.get_by_text(re.compile("The link sets"))
-    assert notices.count() == len(keys)
+    expect(notices).to_have_count(len(keys))
     said = " ".join(notices.all_inner_texts())
     assert all(f"{key} (" in said for key in keys)
     assert "allowed is" in said
     assert "The default" in said
     assert query(tab.url) == {}
     assert not dialogs
-    assert tab.locator("[data-testid=stMain] img").count() == 0
+    expect(tab.locator("[data-testid=stMain] img")).to_have_count(0)
     assert "Fits: " in tab.get_by_test_id("stMain").inner_text()
     tab.get_by_role("button", name="Dismiss").click()
     notices.first.wait_for(state="detached")
@@ -155,7 +156,7 @@ def test_bad_values_are_named_and_replaced(
 def test_unknown_keys_and_repeated_keys_do_no_harm(app_server: str, browser_page: Page, wait_idle: Wait) -> None:
     tab = browser_page
     open_page(tab, app_server + "/?utm_source=mail&tp=4&tp=8&__proto__=1&lnc=2", "overview", wait_idle)
-    assert tab.get_by_text(re.compile("The link sets")).count() == 0
+    expect(tab.get_by_text(re.compile("The link sets"))).to_have_count(0)
     assert "tp 8" in configuration(tab)
     assert query(copied_link(tab)) == {"tp": "8"}
 

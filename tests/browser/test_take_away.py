@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from playwright.sync_api import expect
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
@@ -40,7 +42,7 @@ def test_a_picture_a_report_and_tables(
     open_page(tab, app_server + "/chip?sl=8192", "Chip", wait_idle)
     charts = tab.locator("[data-testid=stPlotlyChart]")
     tab.locator(".main-svg").nth(4).wait_for()
-    assert charts.count() == 3
+    expect(charts).to_have_count(3)
     labels = [charts.nth(number).get_attribute("aria-label") for number in range(3)]
     assert all(label and len(label) > 40 for label in labels)
     with tab.expect_download() as picture:
@@ -81,10 +83,10 @@ def test_own_model(app_server: str, browser_page: Page, wait_idle: Wait, tmp_pat
     tab.get_by_role("button", name="Your own model").click()
     tab.locator("input[type=file]").set_input_files(bad)
     tab.get_by_text(re.compile("broken.json was not used")).wait_for()
-    assert tab.locator("[data-testid=stSidebar] img").count() == 0
+    expect(tab.locator("[data-testid=stSidebar] img")).to_have_count(0)
     tab.locator("input[type=file]").set_input_files(good)
     tab.get_by_text(re.compile("links open the model chosen above")).wait_for()
-    assert tab.get_by_text("broken.json").count() == 0
+    expect(tab.get_by_text("broken.json")).to_have_count(0)
     tab.get_by_text(re.compile(r"^your own model \(llama\) · 1 × trn2\.48xlarge")).first.wait_for()
     tab.keyboard.press("Escape")
     tab.get_by_role("link", name="Training", exact=True).click()

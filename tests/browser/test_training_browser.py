@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from playwright.sync_api import expect
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -20,7 +22,7 @@ def test_schedule_and_memory_follow_the_plan(fresh_app_server: str, browser_page
     assert browser_page.get_by_text("stage 4", exact=True).count() > 0
     browser_page.get_by_text("HBM over the step, stage 4 of 4").first.wait_for(timeout=20_000)
     browser_page.get_by_text("Scaling over chips").first.wait_for(timeout=20_000)
-    assert browser_page.get_by_text("The whole training run").count() == 1
+    expect(browser_page.get_by_text("The whole training run")).to_have_count(1)
 
     browser_page.locator(".st-key-pp input[type=range]").first.focus()
     browser_page.keyboard.press("ArrowRight")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from playwright.sync_api import expect
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -58,4 +60,4 @@ def test_a_filter_repaints_and_stays_in_the_link(app_server: str, browser_page: 
     browser_page.locator(".st-key-vk").get_by_text("collectives", exact=True).click()
     browser_page.get_by_text("Errors by dataset: collectives").wait_for(timeout=20_000)
     assert "vk=collectives" in browser_page.url
-    assert browser_page.get_by_text("A kernel alone").count() == 1
+    expect(browser_page.get_by_text("A kernel alone")).to_have_count(1)
