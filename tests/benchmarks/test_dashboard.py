@@ -41,7 +41,7 @@ def test_slider_to_repaint(
     page: str,
     title: str,
 ) -> None:
-    """Target: 400 ms at the 95th percentile with four charts on two idle cores; Training and Inference have more than four."""
+    """Target: 400 ms at the 95th percentile with four charts on two idle cores; some pages have more than four."""
     tab = browser_page
     tab.goto(f"{app_server}/{page}?tp=8&pp=4")
     tab.get_by_role("heading", name=title, exact=True).wait_for(timeout=30_000)
