@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
+import plotly.io as pio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +30,7 @@ from trn2model.ui.charts.template import (
     palette,
     ready,
     share_scale,
+    template_name,
     utilization_scale,
 )
 from trn2model.ui.charts.torus import ChipMark, LinkMark, Torus, torus_planes
@@ -63,6 +65,14 @@ def torus(shape: tuple[int, int, int], planes_per_row: int = 4) -> Torus:
     ]
     chips = [ChipMark(str(i), place, i % 3, i == 0, "note") for i, place in enumerate(places)]
     return Torus(shape, tuple(chips), tuple(links), ("",) * shape[2], planes_per_row, "%")
+
+
+def leaves(settings: dict[str, Any], *path: str) -> dict[tuple[str, ...], str]:
+    """Every setting under its path, written as text."""
+    found: dict[tuple[str, ...], str] = {}
+    for name, value in settings.items():
+        found |= leaves(value, *path, name) if isinstance(value, dict) else {(*path, name): repr(value)}
+    return found
 
 
 def triples(values: list[float | None]) -> list[tuple[float, float, None]]:
@@ -102,6 +112,22 @@ def test_every_chart_obeys_plotly_and_says_what_it_is(mode: Mode) -> None:
         assert figure.layout.template.layout.paper_bgcolor == palette(mode).paper
         assert figure.layout.height > 100
         assert ready(chart.figure).to_dict()["data"] == figure.to_dict()["data"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_screen_gets_the_settings_of_the_template_written_out(mode: Mode) -> None:
+    """A template, or an array without a revision, would have every chart drawn twice."""
+    dress = pio.templates[template_name(mode)].layout.to_plotly_json()
+    for chart in examples(mode):
+        layout = ready(chart.figure).to_plotly_json()["layout"]
+        assert "template" not in layout
+        assert layout["datarevision"] == 0
+        own = {name: value for name, value in chart.figure["layout"].items() if name != "template"}
+        assert leaves(own).items() <= leaves(layout).items()
+        for path, value in leaves(dress).items():
+            assert layout.get(path[0]) is False or leaves(layout)[path] in (value, leaves(own).get(path))
+        axes = [layout[name] for name in layout if name[1:5] == "axis"]
+        assert all(axis["tickcolor"] == palette(mode).line for axis in axes)
 
 
 def test_palettes_are_those_of_the_app() -> None:

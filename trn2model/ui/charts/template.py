@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +13,8 @@ import plotly.io as pio
 
 Mode = Literal["light", "dark"]
 Scale = tuple[tuple[float, str], ...]
+
+_AXIS: Final = re.compile(r"([xy]axis)\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +220,18 @@ def ink_on(colour: str) -> str:
 
 
 def register_templates() -> None:
-    """Register the templates of both modes with Plotly; calling it again changes nothing."""
+    """Register the templates of both modes with Plotly, and no default; calling it again changes nothing."""
+    pio.templates.default = None
     for mode in PALETTES:
         if template_name(mode) not in pio.templates:
             pio.templates[template_name(mode)] = go.layout.Template(_template(mode))
 
 
 def ready(figure: Mapping[str, Any]) -> go.Figure:
-    """Figure to hand to a renderer: its template filled in, nothing checked again.
+    """Figure to hand to the screen: its template's settings written out in the layout, nothing checked again.
+
+    The screen draws a new figure and then compares it with its own copy. A template never equals its copy, nor does an
+    array without a revision, and either would have the chart drawn twice.
 
     Parameters
     ----------
@@ -236,14 +243,28 @@ def ready(figure: Mapping[str, Any]) -> go.Figure:
     plotly.graph_objects.Figure
         Checking it here would cost five times as much as all else.
     """
-    layout = {**figure["layout"], "template": _filled(figure["layout"]["template"])}
-    return go.Figure(figure["data"], layout, _validate=False)
+    layout = {name: value for name, value in figure["layout"].items() if name != "template"}
+    defaults = {**_settings(figure["layout"]["template"])}
+    for name in layout:
+        if axis := _AXIS.fullmatch(name):
+            defaults[name] = defaults[axis[1]]
+    return go.Figure(figure["data"], {**_over(defaults, layout), "datarevision": 0}, _validate=False)
 
 
 @cache
-def _filled(name: str) -> Mapping[str, Any]:
-    template: Mapping[str, Any] = pio.templates[name].to_plotly_json()
-    return template
+def _settings(name: str) -> Mapping[str, Any]:
+    settings: Mapping[str, Any] = pio.templates[name].layout.to_plotly_json()
+    return settings
+
+
+def _over(defaults: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, Any]:
+    """Layout laid over its defaults, part by part."""
+    parts = {
+        name: _over(defaults[name], part)
+        for name, part in layout.items()
+        if isinstance(part, Mapping) and isinstance(defaults.get(name), Mapping)
+    }
+    return {**defaults, **layout, **parts}
 
 
 def _template(mode: Mode) -> dict[str, Any]:
