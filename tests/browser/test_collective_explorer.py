@@ -22,7 +22,7 @@ def test_a_link_shows_the_explorer_and_the_heat_map(
     app_server: str, browser_page: Page, wait_idle: Callable[[Page], None]
 ) -> None:
     browser_page.goto(app_server + LINK)
-    browser_page.get_by_text("Step 2 of 3").first.wait_for(timeout=30_000)
+    browser_page.get_by_text("step 2 of 3").first.wait_for(timeout=30_000)
     wait_idle(browser_page)
     browser_page.wait_for_function("document.querySelectorAll('.js-plotly-plot .gtitle').length >= 6")
     titles = browser_page.locator(".js-plotly-plot .gtitle").all_text_contents()
@@ -31,8 +31,8 @@ def test_a_link_shows_the_explorer_and_the_heat_map(
         "Reduce-scatter",
         "Reduce-scatter",
         "Reduce-scatter",
-        "What reduce-scatter of 4 MiB waits for",
-        "Step 2 of 3",
+        "What reduce-scatter waits for",
+        "One step of reduce-scatter by RDH",
     ]
     expect(browser_page.locator(".js-plotly-plot .heatmaplayer .hm")).to_have_count(2)
     expect(browser_page.get_by_text("times as long as UltraServer")).to_have_count(1)
@@ -43,13 +43,13 @@ def test_moving_the_step_moves_the_address_and_survives_a_reload(
     app_server: str, browser_page: Page, wait_idle: Callable[[Page], None]
 ) -> None:
     browser_page.goto(app_server + LINK)
-    browser_page.get_by_text("Step 2 of 3").first.wait_for(timeout=30_000)
+    browser_page.get_by_text("step 2 of 3").first.wait_for(timeout=30_000)
     wait_idle(browser_page)
     browser_page.locator(".st-key-xs input[type=range]").press("ArrowRight")
-    browser_page.get_by_text("Step 3 of 3").first.wait_for(timeout=10_000)
+    browser_page.get_by_text("step 3 of 3").first.wait_for(timeout=10_000)
     assert keys(browser_page)["xs"] == ["3"]
     browser_page.reload()
-    browser_page.get_by_text("Step 3 of 3").first.wait_for(timeout=30_000)
+    browser_page.get_by_text("step 3 of 3").first.wait_for(timeout=30_000)
     browser_page.get_by_role("button", name="Share").click()
     shared = browser_page.locator("[data-testid=stPopoverBody] code").first.inner_text()
     assert parse_qs(urlsplit(shared).query) == keys(browser_page)

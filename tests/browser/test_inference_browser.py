@@ -42,6 +42,22 @@ def test_a_link_to_the_page_opens_a_fresh_server(fresh_app_server: str, browser_
     assert "it=102400" in browser_page.url
 
 
+def test_an_open_table_stays_open_while_a_slider_moves(app_server: str, browser_page: Page, wait_idle: Wait) -> None:
+    browser_page.goto(f"{app_server}/inference?tp=8")
+    charts = browser_page.get_by_test_id("stPlotlyChart")
+    charts.nth(5).wait_for(timeout=60_000)
+    wait_idle(browser_page)
+    expect(browser_page.get_by_test_id("stDataFrame")).to_have_count(1)
+    for number in range(6):
+        browser_page.get_by_text("Table", exact=True).nth(number).click()
+    expect(browser_page.get_by_test_id("stDataFrame")).to_have_count(7, timeout=30_000)
+    before = charts.first.inner_text()
+    press(browser_page, "tp", "ArrowRight")
+    wait_idle(browser_page)
+    expect(charts.first).not_to_have_text(before, use_inner_text=True, timeout=20_000)
+    expect(browser_page.get_by_test_id("stDataFrame")).to_have_count(7)
+
+
 def test_the_queue_shows_progress_and_ends_when_a_slider_moves(
     app_server: str, browser_page: Page, wait_idle: Wait
 ) -> None:

@@ -47,7 +47,7 @@ def test_a_picture_a_report_and_tables(
     assert all(label and len(label) > 40 for label in labels)
     with tab.expect_download() as picture:
         charts.first.locator("[data-title*='png' i], [data-title*='image' i]").first.click()
-    assert picture.value.suggested_filename == "trn2model-roofline-llama-3.1-70b-trn2-ultraserver.png"
+    assert picture.value.suggested_filename == "trn2model-roofline-llama-3.1-70b-1xtrn2-ultraserver.png"
     picture.value.save_as(tmp_path / "chart.png")
     width = struct.unpack(">I", (tmp_path / "chart.png").read_bytes()[16:20])[0]
     box = charts.first.bounding_box()

@@ -159,8 +159,8 @@ def test_played_steps_sum_to_the_time_and_change_the_picture() -> None:
         charts(collective_steps.content(plan(), "light", Exploration("ranks", 64, step=step)))[0]
         for step in (2, len(score.steps) + 99)
     )
-    assert first.words.title.startswith("Step 2 of 64")
-    assert last.words.title.startswith("Step 64 of 64")
+    assert first.words.subtitle.startswith("step 2 of 64")
+    assert last.words.subtitle.startswith("step 64 of 64")
     carried = first.table.column("bytes in this step [B]")
     assert max(float(str(cell)) for cell in carried) == pytest.approx(float(score.steps[1].link_bytes.max()))
 

@@ -18,7 +18,7 @@ from trn2model.ui.format import NOTHING, bandwidth, count, duration, exact, perc
 from trn2model.ui.present.content import Content, Metric, Verdict
 from trn2model.ui.present.steps import GROUPS, OperatorRow, operator_rows
 from trn2model.ui.present.verdict import bound_sentence
-from trn2model.ui.present.words import configuration, model_title, subtitle
+from trn2model.ui.present.words import chart_words, configuration
 from trn2model.ui.tables import Cell, table
 from trn2model.units import from_si
 
@@ -85,7 +85,7 @@ def operator_roofline(estimate: TrainingEstimate, mode: Mode) -> Chart:
     points.sort(key=lambda point: GROUPS.index(point.group))
     name = estimate.resolved.core.chip.name
     alt = f"Roofline of one {name}: " + ", ".join(f"{p.name} {significant(p.rate)} TFLOP/s" for p in points)
-    words = _words(estimate, f"Roofline of one {name}", "roofline", alt)
+    words = chart_words(estimate.resolved, f"Roofline of one {name}", "roofline", alt)
     columns = ("operator", "kind", "intensity [FLOP/B]", "attained [FLOP/s]", "time per run [s]", "bound by")
     titles = ("operational intensity [FLOP per byte of HBM traffic]", "attained rate of one chip [TFLOP/s]")
     return roofline(words, _ceilings(estimate), points, titles, table(columns, cells), mode)
@@ -174,7 +174,7 @@ def engine_balance(estimate: TrainingEstimate, mode: Mode) -> Chart:
         f"{row.name} bound by {row.bound}" for row in rows
     )
     title = "Engine balance by operator"
-    words = _words(estimate, title, "engine-balance", alt)
+    words = chart_words(estimate.resolved, title, "engine-balance", alt)
     return heat_table(words, grid, share_scale(mode), None, table(columns, cells), mode)
 
 
@@ -289,10 +289,3 @@ def _share(rate: float | None, top: float) -> float | None:
 
 def _tera(rate: float | None) -> str:
     return NOTHING if rate is None else exact(round(from_si(rate, "TFLOP/s")))
-
-
-def _words(estimate: TrainingEstimate, title: str, stem: str, alt: str) -> Words:
-    scenario = estimate.resolved.scenario
-    return Words(
-        title, subtitle(scenario), alt, file_stem("trn2model", stem, model_title(scenario.model), scenario.system)
-    )

@@ -218,9 +218,8 @@ def _parts_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode)
     )
     alt = f"Where the time of {op} of {size} goes on both machines. {ratio_sentence(chosen, view, found)}"
     stem = file_stem("trn2model", op, "ultraserver-efa-parts", size, f"{chosen.members}")
-    words = Words(
-        f"What {op} of {size} waits for", f"by the busiest resource of each step · {chart_subtitle(chosen)}", alt, stem
-    )
+    detail = f"{size}, by the busiest resource of each step · {chart_subtitle(chosen)}"
+    words = Words(f"What {op} waits for", detail, alt, stem)
     axis = f"time [{'µs' if unit == 'us' else unit}]"
     return part_rows(words, names, rows, axis, twin, mode)
 

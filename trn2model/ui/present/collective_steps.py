@@ -194,12 +194,13 @@ def _picture(chosen: Target, view: Exploration, found: Score, number: int, mode:
         f"{unit} in this step",
     )
     op = OPERATION_NAMES[view.op]
-    name = f"Step {number} of {len(found.steps)}: {op} by {ALGORITHM_NAMES[algorithm_of(chosen, view)]}"
+    name = f"One step of {op} by {ALGORITHM_NAMES[algorithm_of(chosen, view)]}"
+    moment = f"step {number} of {len(found.steps)}"
     place = "system 0 · " if net.num_domains > 1 else ""
     stem = file_stem("trn2model", op, found.detail, f"{chosen.members}", "step", f"{number}")
     words = Words(
         name,
-        f"{size_name(view.size)} · {place}{chart_subtitle(chosen)}",
+        f"{moment} · {size_name(view.size)} · {place}{chart_subtitle(chosen)}",
         f"{name}. {sentence(chosen, found, number)}",
         stem,
     )

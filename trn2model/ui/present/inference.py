@@ -17,12 +17,12 @@ from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.format import NOTHING, bandwidth, capacity, count, duration, percent, significant, traffic
 from trn2model.ui.present.content import Content, Links, Listing, Metric, Remarks, Verdict
-from trn2model.ui.present.serving_curves import chart_words, context_curves, interactivity
+from trn2model.ui.present.serving_curves import context_curves, interactivity
 from trn2model.ui.present.serving_steps import PART_COLOURS, PART_NAMES, SHORT_NAMES, bound_by
 from trn2model.ui.present.training import memory_bar
 from trn2model.ui.present.trust import profile_links, range_text
 from trn2model.ui.present.verdict import violation_sentence
-from trn2model.ui.present.words import AXIS_NAMES, linkable, machine, model_title
+from trn2model.ui.present.words import AXIS_NAMES, chart_words, linkable, machine, model_title
 from trn2model.ui.tables import table
 from trn2model.ui.url_codec import query_string
 from trn2model.units import from_si
@@ -228,14 +228,14 @@ def phase_rows(estimate: ServingEstimate, phase: str, mode: Mode) -> Chart:
         label = f"{duration(part)} · {percent(part / total, 2)}"
         rows.append(Row(SHORT_NAMES.get(name, name), start, value, label, PART_COLOURS.get(name, 9)))
         start += value
-    gained = float(estimate.tokens_per_step)
-    guessed = f", {significant(gained)} tokens" if gained > 1.0 else ""
-    title = f"Time to first token: {duration(total)}"
+    title, detail = "Time to first token by part", f"{duration(total)} in all"
     if phase == "decode":
-        title = f"Decode step: {duration(total)}{guessed}"
+        gained = float(estimate.tokens_per_step)
+        guessed = f", {significant(gained)} tokens" if gained > 1.0 else ""
+        title, detail = "Decode step by part", f"{duration(total)} in all{guessed}"
     listed = ", ".join(f"{PART_NAMES.get(name, name)} {percent(part / total, 2)}" for name, part in parts.items())
     twin = [(PART_NAMES.get(name, name), part, part / total) for name, part in parts.items()]
-    words = chart_words(estimate, title, phase, f"{title}. By part: {listed}.")
+    words = chart_words(estimate.resolved, title, phase, f"{title}, {detail}: {listed}.", detail)
     axis = f"time from the start [{unit}], parts added up"
     whole = table(("part", "time [s]", "share of phase"), [*twin, ("total", total, 1.0)])
     return row_bars(words, rows, axis, None, whole, mode)

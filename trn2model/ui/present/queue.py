@@ -14,7 +14,7 @@ from trn2model.ui.charts.curves import Axes, Curve, curves
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.format import NOTHING, count, duration, percent
 from trn2model.ui.present.content import Listing
-from trn2model.ui.present.serving_curves import chart_words
+from trn2model.ui.present.words import chart_words
 from trn2model.ui.tables import table
 
 NAMES: Final = {"ttft": "time to first token", "tpot": "time per output token", "e2e": "whole request"}
@@ -108,7 +108,10 @@ def in_system(estimate: ServingEstimate, trace: ServingTrace, mode: Mode) -> Cha
         rows += [(name, moment, value) for moment, value in zip(at, values, strict=True)]
     most = max(trace.number_in_system().value)
     words = chart_words(
-        estimate, "Requests in the system", "queue", f"Requests in the system over the run, at most {most:,.0f}."
+        estimate.resolved,
+        "Requests in the system",
+        "queue",
+        f"Requests in the system over the run, at most {most:,.0f}.",
     )
     axes = Axes("time [s]", "requests, all replicas")
     return curves(words, lines, [], None, axes, table(("curve", "time [s]", "requests"), rows), mode)

@@ -11,12 +11,12 @@ from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs import catalog
 from trn2model.specs.scenario import Scenario
 from trn2model.ui import estimates
-from trn2model.ui.charts.chart import Chart, Words, file_stem
+from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.curves import Axes, Curve, Mark, curves
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.format import NOTHING, bandwidth, capacity, count, duration, percent, significant
 from trn2model.ui.present.content import Listing
-from trn2model.ui.present.words import model_title, subtitle
+from trn2model.ui.present.words import chart_words
 from trn2model.ui.tables import table
 from trn2model.units import from_si
 
@@ -63,8 +63,7 @@ def scaling_chart(estimate: TrainingEstimate, mode: Mode) -> Chart | None:
         "goodput",
         "fits",
     )
-    name = file_stem("trn2model", "scaling", model_title(scenario.model), scenario.system)
-    words = Words("Scaling over chips", subtitle(scenario), alt, name)
+    words = chart_words(estimate.resolved, "Scaling over chips", "scaling", alt)
     axes = Axes("chips (hollow: does not fit)", "tokens per second and chip", "log", "linear")
     return curves(words, lines, (here,), None, axes, table(columns, rows), mode)
 

@@ -12,13 +12,13 @@ from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.simulate.pipeline import PipelineTrace
 from trn2model.simulate.training import MemoryTimeline, memory_timeline, simulate_step
 from trn2model.ui.charts.bars import Limit
-from trn2model.ui.charts.chart import Chart, Words, file_stem
+from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.gantt import Tasks, gantt
 from trn2model.ui.charts.layers import Layer, Peak, layers
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.format import capacity, duration, percent
 from trn2model.ui.present.steps import MEMORY_COLOURS
-from trn2model.ui.present.words import model_title, rank_name, subtitle
+from trn2model.ui.present.words import chart_words, rank_name
 from trn2model.ui.tables import table
 from trn2model.units import from_si
 
@@ -69,7 +69,7 @@ def schedule_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
         ("stage", "busy [s]", "waits [s]", "busy share", "chunks held at most", "their activations [B]"),
         [(stage + 1, *times, *most) for stage, (times, most) in enumerate(zip(work, held, strict=True))],
     )
-    words = _words(estimate, f"Schedule, {part}", "schedule", alt)
+    words = chart_words(estimate.resolved, "Pipeline schedule", "schedule", alt, part)
     extent = from_si(trace.total_time, unit)
     return gantt(words, names, tasks, f"time from the start of the step [{unit}]{cut}{some}", extent, twin, mode)
 
@@ -117,7 +117,9 @@ def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
         ("time [s]", "activations [B]", "all [B]"),
         [(t, v, v + sum(line.fixed.values())) for t, v in zip(times, held, strict=True)],
     )
-    words = _words(estimate, f"HBM over the step, stage {line.stage + 1} of {int(plan.pp)}", "hbm-over-time", alt)
+    words = chart_words(
+        estimate.resolved, "HBM over the step", "hbm-over-time", alt, f"stage {line.stage + 1} of {int(plan.pp)}"
+    )
     axes = (f"time from the start of the step [{unit}]{cut}", f"GiB per {rank}")
     return layers(words, [from_si(float(t), unit) for t in times], stack, limit, peak, axes, twin, mode)
 
@@ -166,9 +168,3 @@ def _thinned(line: MemoryTimeline) -> tuple[NDArray[np.float64], NDArray[np.floa
         return line.time, line.activations
     first = np.unique(np.linspace(0, len(line.time) - 1, _MOST_POINTS).astype(np.int64))
     return line.time[first], np.maximum.reduceat(line.activations, first)
-
-
-def _words(estimate: TrainingEstimate, title: str, stem: str, alt: str) -> Words:
-    scenario = estimate.resolved.scenario
-    name = file_stem("trn2model", stem, model_title(scenario.model), f"{scenario.count}x{scenario.system}")
-    return Words(title, subtitle(scenario), alt, name)

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from trn2model.estimate.serving.plan import OperatingPoint, ServingSweep
 from trn2model.estimate.serving.steady import ServingEstimate
 from trn2model.ui import estimates
-from trn2model.ui.charts.chart import Chart, Words, file_stem
+from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.curves import Axes, Curve, Mark, Region, curves
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.format import count, duration
-from trn2model.ui.present.words import model_title, subtitle
+from trn2model.ui.present.words import chart_words
 from trn2model.ui.tables import Table, table
 from trn2model.units import from_si
 
@@ -67,7 +67,7 @@ def interactivity(
         region = Region("the first token is late at any concurrency")
     promise = "no concurrency keeps the limit to the first token" if late else point.message
     words = chart_words(
-        estimate,
+        estimate.resolved,
         "Throughput against interactivity",
         "interactivity",
         f"Output tokens per second and chip against tokens per second of one user, for {running[0]:,} to "
@@ -121,34 +121,12 @@ def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, 
         ends = (
             f"{duration(float(values[0]))} at {tokens[0]:,} to {duration(float(values[-1]))} at {tokens[-1]:,} tokens"
         )
-        words = chart_words(estimate, f"{key.upper()} over the prompt's length", f"context-{key}", f"{name}: {ends}.")
+        words = chart_words(
+            estimate.resolved, f"{key.upper()} over the prompt's length", f"context-{key}", f"{name}: {ends}."
+        )
         axes = Axes("prompt [tokens]", f"{name.lower()} [ms]", "log", "log")
         charts.append(curves(words, [line], [], region, axes, twin, mode))
     return charts[0], charts[1]
-
-
-def chart_words(estimate: ServingEstimate, title: str, stem: str, alt: str) -> Words:
-    """Words of a chart of the Inference page.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    title : str
-        Title of the chart.
-    stem : str
-        What its file is called.
-    alt : str
-        Alternative text.
-
-    Returns
-    -------
-    Words
-        With the parameters that are not default as subtitle.
-    """
-    scenario = estimate.resolved.scenario
-    name = file_stem("trn2model", stem, model_title(scenario.model), f"{scenario.count}x{scenario.system}")
-    return Words(title, subtitle(scenario), alt, name)
 
 
 def from_ms(seconds: Floats) -> list[float]:

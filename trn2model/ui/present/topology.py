@@ -9,7 +9,7 @@ import numpy as np
 
 from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.topology import AXES, Fabric
-from trn2model.ui.charts.chart import Chart, Words, file_stem
+from trn2model.ui.charts.chart import Chart, Words
 from trn2model.ui.charts.switch import PortMark, switch_ports
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.charts.torus import ChipMark, LinkMark, Torus, torus_planes
@@ -24,7 +24,7 @@ from trn2model.ui.present.link_traffic import (
     link_table,
     link_traffic,
 )
-from trn2model.ui.present.words import AXIS_NAMES, configuration, model_title, rank_name, subtitle
+from trn2model.ui.present.words import AXIS_NAMES, chart_words, configuration, rank_name
 from trn2model.ui.tables import Table, table
 from trn2model.units import from_si
 
@@ -309,12 +309,9 @@ def _rates(fabric: Fabric) -> str:
 
 
 def _words(estimate: TrainingEstimate, view: View, load: Traffic) -> Words:
-    scenario, fabric = estimate.resolved.scenario, estimate.network.fabric
+    fabric = estimate.network.fabric
     what = "all axes" if view.axis == ALL else AXIS_NAMES[view.axis]
-    number = f"system {view.domain} · " if fabric.num_domains > 1 else ""
+    number = f"system {view.domain}" if fabric.num_domains > 1 else ""
     title = f"Link load of {what}" if fabric.num_links else f"The {rank_name(estimate.resolved)}s of one chip"
     alt = f"{title}. " + (hottest_sentence(fabric, load) if load.bytes.any() else "No bytes on links.")
-    stem = file_stem(
-        "trn2model", "topology", view.axis, model_title(scenario.model), f"{scenario.count}x{scenario.system}"
-    )
-    return Words(title, f"{number}{subtitle(scenario)}", alt, stem)
+    return chart_words(estimate.resolved, title, f"topology-{view.axis}", alt, number)

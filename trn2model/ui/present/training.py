@@ -11,7 +11,7 @@ from trn2model.estimate.serving.steady import ServingEstimate
 from trn2model.estimate.training.step import TrainingEstimate
 from trn2model.specs.resolve import Resolved
 from trn2model.ui.charts.bars import Limit, Part, Row, overlap_bars, row_bars, stacked_bar
-from trn2model.ui.charts.chart import Chart, Words, file_stem
+from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.template import Mode
 from trn2model.ui.format import NOTHING, bandwidth, capacity, count, duration, percent, significant, traffic
 from trn2model.ui.present.content import Content, Listing, Metric, Remarks
@@ -20,7 +20,7 @@ from trn2model.ui.present.schedule import memory_chart, schedule_chart
 from trn2model.ui.present.steps import MEMORY_COLOURS, PART_COLOURS, PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows
 from trn2model.ui.present.trust import profile_links, range_text
 from trn2model.ui.present.verdict import training_verdict
-from trn2model.ui.present.words import AXIS_NAMES, configuration, model_title, rank_name, subtitle
+from trn2model.ui.present.words import AXIS_NAMES, chart_words, configuration, rank_name
 from trn2model.ui.tables import Table, table
 from trn2model.units import from_si
 
@@ -133,7 +133,7 @@ def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
         label = f"{duration(float(estimate.time[name]))} · {percent(value / total, 2)}"
         rows.append(Row(SHORT_NAMES.get(name, name), start, value, label, PART_COLOURS.get(name, 9)))
         start += value
-    words = _words(estimate, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
+    words = chart_words(estimate.resolved, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
     return row_bars(words, rows, f"time from the start of the step [{unit}]", None, _time_table(estimate), mode)
 
 
@@ -158,7 +158,7 @@ def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
         Part(SHORT_NAMES.get(name, name), value, percent(value / total, 2), PART_COLOURS.get(name, 9))
         for name, value in parts
     ]
-    words = _words(estimate, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
+    words = chart_words(estimate.resolved, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
     return stacked_bar(words, segments, f"step time [{unit}]", None, _time_table(estimate), mode)
 
 
@@ -191,7 +191,7 @@ def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Char
     rows = [(name, size, size / memory.capacity_bytes) for name, size in sizes.items()]
     rows.append(("used", used, used / memory.capacity_bytes))
     twin = table(("part", "size [B]", "share of capacity"), rows)
-    words = _words(estimate, f"HBM of one {rank}", "hbm", alt, "heaviest stage")
+    words = chart_words(estimate.resolved, f"HBM of one {rank}", "hbm", alt, "heaviest stage")
     return stacked_bar(words, segments, "GiB", limit, twin, mode)
 
 
@@ -241,8 +241,12 @@ def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
             for row in rows
         ],
     )
-    words = _words(
-        estimate, "HBM bandwidth by operator", "hbm-bandwidth", alt, f"{percent(mean)} of peak over the step"
+    words = chart_words(
+        estimate.resolved,
+        "HBM bandwidth by operator",
+        "hbm-bandwidth",
+        alt,
+        f"{percent(mean)} of peak over the step",
     )
     return row_bars(words, bars, f"GB/s per {rank}, longest-running operators first", limit, twin, mode)
 
@@ -296,7 +300,7 @@ def communication_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
         for use in uses
     ]
     alt = "Time on the links per step: " + "; ".join(f"{row.name} {row.label}" for row in rows)
-    words = _words(estimate, "Communication time per step", "communication", alt)
+    words = chart_words(estimate.resolved, "Communication time per step", "communication", alt)
     names = ("exposed", "on the links")
     return overlap_bars(words, rows, names, f"time per step [{unit}]", table(columns, cells), mode)
 
@@ -337,13 +341,6 @@ def _time_table(estimate: TrainingEstimate) -> Table:
 def _parts_alt(estimate: TrainingEstimate, parts: list[tuple[str, float]], total: float) -> str:
     listed = ", ".join(f"{PART_NAMES.get(name, name)} {percent(value / total, 2)}" for name, value in parts)
     return f"A step of {duration(float(estimate.step_time))} by part: {listed}."
-
-
-def _words(estimate: TrainingEstimate | ServingEstimate, title: str, stem: str, alt: str, detail: str = "") -> Words:
-    scenario = estimate.resolved.scenario
-    name = file_stem("trn2model", stem, model_title(scenario.model), f"{scenario.count}x{scenario.system}")
-    line = " · ".join(part for part in (detail, subtitle(scenario)) if part)
-    return Words(title, line, alt, name)
 
 
 def _hbm_label(row: OperatorRow, peak: float) -> str:

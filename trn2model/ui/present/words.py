@@ -12,6 +12,7 @@ from trn2model.specs.fields import ScenarioField
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.resolve import Resolved
 from trn2model.specs.scenario import FIELDS, Scenario
+from trn2model.ui.charts.chart import Words, file_stem
 from trn2model.ui.format import count
 
 AXIS_NAMES: Final = {
@@ -188,6 +189,32 @@ def subtitle(scenario: Scenario) -> str:
     """
     changes = (f"{_short(row)} {row.format(getattr(scenario, row.name))}" for row in changed_fields(scenario))
     return " · ".join((model_title(scenario.model), machine(scenario), *changes))
+
+
+def chart_words(resolved: Resolved, title: str, stem: str, alt: str, detail: str = "") -> Words:
+    """Words of a chart about one scenario.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        A single plan.
+    title : str
+        Title of the chart; numbers that move with the plan belong into `detail`.
+    stem : str
+        What its file is called.
+    alt : str
+        Alternative text.
+    detail : str
+        What the subtitle says before model, machines and parameters.
+
+    Returns
+    -------
+    Words
+        With the parameters that are not default in the subtitle, and model and machines in the file's name.
+    """
+    scenario = resolved.scenario
+    name = file_stem("trn2model", stem, model_title(scenario.model), f"{scenario.count}x{scenario.system}")
+    return Words(title, " · ".join(part for part in (detail, subtitle(scenario)) if part), alt, name)
 
 
 def configuration(resolved: Resolved) -> str:
