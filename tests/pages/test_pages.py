@@ -115,6 +115,10 @@ def test_topology_shows_a_group_of_a_second_system() -> None:
     app.number_input(key="dom").set_value(2).run()
     assert not app.exception
     assert "group 5 spans 8 chips" in app.info[0].value
+    assert not any("There is no" in caption.value for caption in app.caption)
+    app.number_input(key="gr").set_value(12).run()
+    assert "group 7 spans 8 chips" in app.info[0].value
+    assert any("There is no 12: this plan has 0 to 7, and 7 is shown." in caption.value for caption in app.caption)
 
 
 def test_a_bad_link_value_gives_a_notice_and_the_default() -> None:

@@ -65,4 +65,9 @@ def topology_view(scene: Scene) -> dict[str, Any]:
 
 def _index(key: str, count: int) -> int:
     """Number of one of several things; the widget is there only when there is something to choose."""
-    return min(number(key, f"0 to {count - 1}."), count - 1) if count > 1 else 0
+    if count == 1:
+        return 0
+    chosen, last = number(key, f"0 to {count - 1}."), count - 1
+    if chosen > last:
+        st.caption(f"There is no {chosen:,}: this plan has 0 to {last:,}, and {last:,} is shown.", width="content")
+    return min(chosen, last)
