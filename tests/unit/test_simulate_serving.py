@@ -4,13 +4,25 @@ import numpy as np
 import pytest
 
 from trn2model.errors import DataError, InvalidInputError
-from trn2model.simulate.replica import decode_table, prefill_table
+from trn2model.simulate.prefill import PassTime, Prefill
+from trn2model.simulate.replica import decode_table
 from trn2model.simulate.requests import Requests, parse_trace, poisson_requests
 from trn2model.simulate.serving import Progress, ServingSetup, serving_steps, simulate_serving
 
 
-def prefill(tokens):
-    return tokens * 0.01
+def passes(time, **rules):
+    """Passes that cost the same however many prompts they hold, and keep the replica as long as they take."""
+    return Prefill(lambda tokens, prompts: PassTime(*[np.atleast_1d(time(tokens))] * 2), **rules)
+
+
+def chunks(size, time):
+    """Chunks of a size, each at a time; the last is what is left."""
+    return passes(
+        lambda tokens: np.array([time(min(size, tokens - at)) for at in np.arange(0, tokens, size)]), interleaved=True
+    )
+
+
+prefill = passes(lambda tokens: tokens * 0.01)
 
 
 def decode(batch, context):
@@ -60,20 +72,87 @@ def test_the_least_loaded_replica_gets_the_request():
 
 def test_chunks_let_decode_through():
     requests = Requests(np.array([0.0, 1.05]), np.array([100.0, 90.0]), np.array([5.0, 3.0]))
-    setup = ServingSetup(prefill, decode, 2, chunk_tokens=30)
-    trace = simulate_serving(setup, requests)
+    trace = simulate_serving(ServingSetup(chunks(30, lambda size: size * 0.01), decode, 2), requests)
     # chunks of 0.3 s for the second, a decode step of the first after each
     assert trace.finish[0] == pytest.approx(1.0 + 0.1 + 0.3 + 0.1 + 0.3 + 0.1 + 0.3 + 0.1)
     assert trace.first_token[1] == pytest.approx(1.1 + 0.3 + 0.1 + 0.3 + 0.1 + 0.3)
-    costly = ServingSetup(prefill, decode, 2, chunk_tokens=30, chunk_time=lambda size, past: size * 0.0 + 0.5)
-    assert simulate_serving(costly, requests).first_token[0] == pytest.approx(2.0)
 
 
-def test_prefix_hits_are_not_computed():
-    trace = simulate_serving(ServingSetup(prefill, decode, 2, prefix_hit=0.75), two_requests())
-    assert trace.ttft[0] == pytest.approx(0.25)
-    all_cached = simulate_serving(ServingSetup(prefill, decode, 2, prefix_hit=1.0), two_requests())
-    assert all_cached.ttft[0] == pytest.approx(0.01)  # the last token is always computed
+def test_while_slots_are_free_for_those_that_wait_no_step_runs_between_chunks():
+    lengths, outputs = np.array([30.0, 60.0, 60.0]), np.array([9.0, 3.0, 3.0])
+    requests = Requests(np.array([0.0, 0.35, 0.35]), lengths, outputs)
+    trace = simulate_serving(ServingSetup(chunks(30, lambda size: size * 0.01), decode, 3), requests)
+    # one step to 0.4; the second prompt in two chunks at once; the third with a step after its first
+    assert trace.first_token.tolist() == pytest.approx([0.3, 1.0, 1.7])
+
+
+def test_waiting_prompts_share_a_pass():
+    requests = Requests(np.zeros(5), np.full(5, 100.0), np.full(5, 3.0))
+    trace = simulate_serving(ServingSetup(passes(lambda n: n * 0.01, most_prompts=lambda n: 2), decode, 8), requests)
+    assert trace.first_token.tolist() == pytest.approx([1.0, 1.0, 2.0, 2.0, 3.0])
+    assert trace.finish.tolist() == pytest.approx([3.2] * 5)
+    assert trace.timeline.batch.tolist() == [2, 2, 1, 5]
+    narrow = simulate_serving(ServingSetup(passes(lambda n: n * 0.01, most_prompts=lambda n: 4), decode, 2), requests)
+    assert narrow.timeline.batch.max() == 2
+
+
+def test_unequal_prompts_fill_a_pass_in_proportion():
+    requests = Requests(np.zeros(4), np.array([100.0, 50.0, 50.0, 100.0]), np.full(4, 2.0))
+
+    def most(tokens):
+        return int(200 // tokens)
+
+    padded = simulate_serving(ServingSetup(passes(lambda n: n * 0.01, most_prompts=most), decode, 8), requests)
+    assert padded.first_token.tolist() == pytest.approx([1.0, 1.0, 1.0, 2.0])
+    rules = {"most_prompts": most, "padded": False}
+    packed = simulate_serving(ServingSetup(passes(lambda n: n * 0.01, **rules), decode, 8), requests)
+    assert packed.first_token.tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 5 / 3])
+
+
+def test_a_pass_waits_for_more_slots_until_they_have_idled_as_long_as_it_stalls():
+    outputs = np.array([11.0, 31.0, 91.0, 91.0, 5.0, 5.0, 5.0])
+    requests = Requests(np.zeros(7), np.full(7, 100.0), outputs)
+    setup = ServingSetup(passes(lambda n: n * 0.01, most_prompts=lambda n: 4), decode, 4)
+    trace = simulate_serving(setup, requests)
+    # the first slot is free at 2.0, but the three running would lose a second each; when the second gets free at 4.0
+    # the first has idled for the 2 s that the two left lose
+    assert trace.finish[:2].tolist() == pytest.approx([2.0, 4.0])
+    assert trace.start[4:6].tolist() == pytest.approx([4.0, 4.0])
+    alone = simulate_serving(setup, Requests(np.zeros(5), np.full(5, 100.0), outputs[:5]))
+    assert alone.start[4] == pytest.approx(2.0)  # with a slot for everyone who waits there is nothing to wait for
+
+
+def test_phases_mix():
+    requests = Requests(np.array([0.0, 1.05]), np.array([100.0, 55.0]), np.array([9.0, 3.0]))
+    mixed = passes(lambda n: n * 0.01, overlap=0.6)
+    trace = simulate_serving(ServingSetup(mixed, decode, 2), requests)
+    # a step to 1.1, then a pass of 0.55 with five steps, each of which adds 0.4 of its 0.1
+    assert trace.first_token[1] == pytest.approx(1.1 + 0.55 + 5 * 0.04)
+    assert trace.finish[0] == pytest.approx(1.1 + 0.55 + 5 * 0.04 + 2 * 0.1)
+    short = Requests(np.array([0.0, 1.05]), np.array([100.0, 55.0]), np.array([5.0, 3.0]))
+    trace = simulate_serving(ServingSetup(mixed, decode, 2), short)
+    assert trace.first_token[1] == pytest.approx(1.1 + 0.55 + 3 * 0.04)
+    assert trace.finish[0] == pytest.approx(trace.first_token[1])
+
+
+def test_pipeline_stages_take_the_next_pass_before_the_first_token():
+    four = Prefill(lambda tokens, prompts: PassTime(np.array([0.8]), np.array([0.2])))
+    requests = Requests(np.zeros(3), np.full(3, 100.0), np.array([3.0, 3.0, 1.0]))
+    trace = simulate_serving(ServingSetup(four, decode, 3), requests)
+    assert trace.start.tolist() == pytest.approx([0.0, 0.2, 0.4])
+    assert trace.first_token.tolist() == pytest.approx([0.8, 1.0, 1.2])
+    assert trace.finish.tolist() == pytest.approx([1.0, 1.2, 1.2])
+    one_slot = simulate_serving(ServingSetup(four, decode, 1), requests)
+    assert one_slot.start.tolist() == pytest.approx([0.0, 1.0, 2.0])  # the slot is held to the end
+    apart = ServingSetup(four, decode, 3, prefill_workers=1, transfer_time=lambda n: n * 0.001)
+    assert simulate_serving(apart, requests).first_token.tolist() == pytest.approx([0.9, 1.1, 1.3])
+
+
+def test_prefill_workers_share_passes_too():
+    requests = Requests(np.array([0.0, 0.1, 0.2, 0.3]), np.full(4, 100.0), np.full(4, 2.0))
+    two = passes(lambda n: n * 0.01, most_prompts=lambda n: 2)
+    trace = simulate_serving(ServingSetup(two, decode, 8, prefill_workers=1), requests)
+    assert trace.first_token.tolist() == pytest.approx([1.0, 2.0, 2.0, 3.0])
 
 
 def test_one_token_ends_with_the_prefill():
@@ -97,8 +176,6 @@ def test_progress_is_reported_and_a_run_can_be_left():
 
 
 def test_tables_interpolate_and_extend():
-    table = prefill_table([100, 200], [1.0, 3.0])
-    np.testing.assert_allclose(table(np.array([100.0, 150.0, 200.0, 300.0])), [1.0, 2.0, 3.0, 5.0])
     steps = decode_table([1, 9], [0, 1000], [[1.0, 2.0], [5.0, 10.0]])
     np.testing.assert_allclose(steps(1.0, np.array([0.0, 500.0, 2000.0])), [1.0, 1.5, 3.0])
     np.testing.assert_allclose(steps(5.0, np.array([0.0, 1000.0])), [3.0, 6.0])
@@ -107,26 +184,15 @@ def test_tables_interpolate_and_extend():
     np.testing.assert_allclose(compiled(3.0, np.array([500.0])), [1.5])
 
 
-def test_buckets_round_up_and_end():
-    table = prefill_table([128, 512], [1.0, 2.0], buckets=True)
-    np.testing.assert_allclose(table(np.array([1.0, 128.0, 129.0, 512.0])), [1.0, 1.0, 2.0, 2.0])
-    with pytest.raises(InvalidInputError, match="largest bucket"):
-        table(np.array([513.0]))
-
-
 @pytest.mark.parametrize(
     ("build", "field"),
     [
-        (lambda: prefill_table([2, 1], [1, 1]), "prefill_tokens"),
-        (lambda: prefill_table([1, 2], [1]), "prefill_times"),
-        (lambda: prefill_table([1, 2], [1, -1]), "prefill_times"),
         (lambda: decode_table([], [1], [[1]]), "decode_batches"),
         (lambda: decode_table([1], [1, 1], [[1, 1]]), "decode_contexts"),
         (lambda: decode_table([1], [1, 2], [1, 2]), "decode_times"),
         (lambda: simulate_serving(ServingSetup(prefill, decode, 0), two_requests()), "max_concurrency"),
         (lambda: simulate_serving(ServingSetup(prefill, decode, 1, 0), two_requests()), "num_replicas"),
-        (lambda: simulate_serving(ServingSetup(prefill, decode, 1, chunk_tokens=-1), two_requests()), "chunk_tokens"),
-        (lambda: simulate_serving(ServingSetup(prefill, decode, 1, prefix_hit=1.1), two_requests()), "prefix_hit"),
+        (lambda: simulate_serving(ServingSetup(passes(abs, overlap=1.1), decode, 1), two_requests()), "overlap"),
         (lambda: simulate_serving(ServingSetup(prefill, decode, 1, dispatch="x"), two_requests()), "dispatch"),
         (
             lambda: simulate_serving(ServingSetup(prefill, decode, 1, tokens_per_step=0.5), two_requests()),
@@ -136,7 +202,7 @@ def test_buckets_round_up_and_end():
             lambda: simulate_serving(ServingSetup(prefill, decode, 1, prefill_workers=-1), two_requests()),
             "prefill_workers",
         ),
-        (lambda: simulate_serving(ServingSetup(lambda n: -n, decode, 1), two_requests()), "prefill_time"),
+        (lambda: simulate_serving(ServingSetup(passes(lambda n: -n), decode, 1), two_requests()), "prefill_time"),
         (lambda: simulate_serving(ServingSetup(prefill, lambda b, c: c * np.nan, 1), two_requests()), "decode_time"),
         (lambda: poisson_requests(0.0, 1, 1, 1), "rate"),
         (lambda: poisson_requests(1.0, 0, 1, 1), "num_requests"),

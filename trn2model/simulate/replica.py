@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trn2model.errors import InvalidInputError
+from trn2model.simulate.prefill import Prefill
 
 Floats = NDArray[np.float64]
 
-#: time of a prefill of so many computed tokens: shape in, same shape out. [token] -> [s]
-PrefillTime = Callable[[Floats], Floats]
-#: time of one chunk: tokens of the chunk, tokens before it. [token], [token] -> [s]
-ChunkTime = Callable[[Floats, Floats], Floats]
 #: time of one decode step: running sequences, tokens in cache per sequence (mean over them). [1], [token] -> [s]
 DecodeTime = Callable[[float, Floats], Floats]
 
@@ -30,45 +27,7 @@ PREFILL: Final = 0
 DECODE: Final = 1
 
 _MAX_STEPS: Final = 1024  # decode steps evaluated at once; bounds memory, not the result
-
-
-def prefill_table(tokens: ArrayLike, times: ArrayLike, *, buckets: bool = False) -> PrefillTime:
-    """Prefill time from a table.
-
-    Parameters
-    ----------
-    tokens : array_like, shape (n,)
-        Computed tokens, strictly rising. [token]
-    times : array_like, shape (n,)
-        Time of each. [s]
-    buckets : bool
-        True: static graphs, a prompt costs the smallest bucket that holds it. False: linear in between, and beyond
-        the last along the last slope.
-
-    Returns
-    -------
-    PrefillTime
-        The function.
-
-    Raises
-    ------
-    InvalidInputError
-        The table is no rising grid, or later a prompt exceeds the largest bucket.
-    """
-    grid, values = _grid(tokens, "prefill_tokens"), np.asarray(times, dtype=np.float64)
-    _same_shape(values, grid.shape, "prefill_times")
-
-    def linear(count: Floats) -> Floats:
-        return _interpolate(grid, values, count)
-
-    def stepped(count: Floats) -> Floats:
-        index = np.searchsorted(grid, count, side="left")
-        if np.any(index == len(grid)):
-            allowed, remedy = f"at most {grid[-1]:.0f} tokens, the largest bucket", "add a larger context bucket"
-            raise InvalidInputError("input_tokens", float(np.max(count)), allowed, remedy)
-        return np.asarray(values[index])
-
-    return stepped if buckets else linear
+_ROUNDING: Final = 1e-12
 
 
 def decode_table(batches: ArrayLike, contexts: ArrayLike, times: ArrayLike) -> DecodeTime:
@@ -125,7 +84,7 @@ class Job:
 
 @dataclass(slots=True)
 class Segment:
-    """What a replica did without a change of batch: a prefill (one prompt) or decode steps."""
+    """What a replica did without a change of batch: a prefill pass (so many prompts) or decode steps."""
 
     kind: int
     start: float
@@ -137,25 +96,35 @@ class Segment:
 class Replica:
     """A model instance with a queue of its own, first come first served.
 
-    A prompt runs alone and stalls decode; in chunks, one decode step runs between two chunks. All running sequences
-    share each decode step. `durations` gives the time of each chunk of a job's prefill (none: already prefilled).
+    All running sequences share each decode step. A prefill pass stalls them, or takes along as many steps as fit into
+    its time where phases mix. It begins as soon as a slot is free for every prompt that waits. If more wait, it waits
+    for more slots to get free, until those that are have idled as long as the pass would stall the others: a pass
+    costs its time however few prompts it holds.
+
+    While slots are free for prompts that wait, prompts come first: no decode step runs between chunks, and mixed
+    steps get of a pass's time the share of the slots that run. Without `prefill`, prompts come prefilled. A prompt
+    whose pass has left the first pipeline stages but not the last holds its slot and does not run yet.
     """
 
     max_concurrency: int
     decode_time: DecodeTime
-    durations: Callable[[Job], Floats]
+    prefill: Prefill | None
     tokens_per_step: float = 1.0
-    chunked: bool = False
     clock: float = 0.0
     segments: list[Segment] = field(default_factory=list)
     finished: list[Job] = field(default_factory=list)
     _waiting: deque[Job] = field(default_factory=deque)
+    _batch: list[Job] = field(default_factory=list)  # prompts of the pass under way
+    _landing: list[tuple[float, int, Job]] = field(default_factory=list)  # past their pass, not yet at the last stage
     _running: list[tuple[int, int, Job]] = field(default_factory=list)
     _offset: float = 0.0
     _steps: int = 0
-    _prefilling: Job | None = None
-    _chunks: deque[float] = field(default_factory=deque)
+    _chunks: deque[tuple[float, float]] = field(default_factory=deque)
+    _lag: float = 0.0
     _decode_next: bool = False
+    _credit: float = 0.0  # prefill time that mixed decode steps have not used
+    _free: int = 0  # slots that idle until the next pass is worth its time
+    _idled: float = 0.0
     _ends: Floats = field(default_factory=lambda: np.empty(0))
     _next: int = 0
     _settled: float = 0.0  # until then a full batch only decodes as planned
@@ -170,7 +139,7 @@ class Replica:
         moment : float
             When it gets here; never earlier than the job before. [s]
         """
-        if self.idle:
+        if not (self._waiting or self._running or self._batch):
             self.clock = max(self.clock, moment)
         self._waiting.append(job)
 
@@ -183,7 +152,7 @@ class Replica:
         bool
             True when the replica waits for work.
         """
-        return not (self._waiting or self._running or self._prefilling)
+        return not (self._waiting or self._running or self._batch or self._landing)
 
     def load(self, time: float) -> int:
         """Jobs not finished at a moment up to which the replica has been stepped.
@@ -203,7 +172,7 @@ class Replica:
             if job.finish <= time:
                 break
             late += 1
-        return len(self._waiting) + len(self._running) + (self._prefilling is not None) + late
+        return len(self._waiting) + len(self._running) + len(self._batch) + len(self._landing) + late
 
     def step(self, until: float) -> bool:
         """Do the next thing that begins before a moment.
@@ -220,57 +189,136 @@ class Replica:
         """
         if self.clock >= until or until <= self._settled or self.idle:
             return False
-        if self._prefilling is None and self._waiting and len(self._running) < self.max_concurrency:
-            self._begin(self._waiting.popleft())
-        elif self._prefilling is not None and not (self._decode_next and self._running):
-            self._prefill(self._prefilling)
+        while self._landing and self._landing[0][0] <= self.clock:
+            self._join(heapq.heappop(self._landing)[2])
+        landing = self._landing[0][0] if self._landing else math.inf
+        if self._batch:
+            if self._decode_next and self._running:
+                self._decode(until, 1)
+            else:
+                self._advance()
+        elif count := self._prompts():
+            self._begin(count)
+        elif self._running:
+            self._decode(min(until, landing, self._pause_end()), _MAX_STEPS)
+        elif landing < until:
+            self.clock = landing
         else:
-            self._decode(until, single=self._prefilling is not None)
+            return False
         return True
 
-    def _begin(self, job: Job) -> None:
-        job.start = self.clock if math.isnan(job.start) else job.start
-        self._chunks.extend(self.durations(job).tolist())
-        if self._chunks:
-            self._prefilling = job
-        else:
-            self._join(job)
+    def _prompts(self) -> int:
+        """Prompts of a pass that begins now; none while slots are too few, or idle for a fuller pass."""
+        self._free = 0
+        free = self.max_concurrency - len(self._running) - len(self._landing)
+        if not self._waiting or free <= 0:
+            return 0
+        if self.prefill is None:
+            return min(free, len(self._waiting))
+        count, full = self.prefill.take((job.input_tokens for job in self._waiting), free)
+        if full or count == len(self._waiting) or not self._running or self._idled >= self._stall():
+            return count
+        self._free = count
+        return 0
 
-    def _prefill(self, job: Job) -> None:
+    def _stall(self) -> float:
+        """Slot time that the next pass costs the running sequences."""
+        if self.prefill is None:
+            return 0.0
+        return self.prefill.stall_per_pass(self._waiting[0].input_tokens) * len(self._running) * (1.0 - _ROUNDING)
+
+    def _pause_end(self) -> float:
+        if not self._free:
+            return math.inf
+        return self.clock + (self._stall() - self._idled) / self._free
+
+    def _begin(self, count: int) -> None:
+        jobs = [self._waiting.popleft() for _ in range(count)]
+        self._idled = 0.0
+        for job in jobs:
+            job.start = self.clock if math.isnan(job.start) else job.start
+        if self.prefill is None:
+            for job in jobs:
+                self._join(job)
+            return
+        times = self.prefill.pass_time([job.input_tokens for job in jobs])
+        self._chunks.extend(zip(times.latency.tolist(), times.interval.tolist(), strict=True))
+        self._batch, self._lag = jobs, 0.0
+        self._advance()
+
+    def _advance(self) -> None:
+        """Run the next chunk of the pass under way."""
+        latency, interval = self._chunks.popleft()
         begin = self.clock
-        self.clock += self._chunks.popleft()
+        self.clock += interval
+        self._record(PREFILL, begin, len(self._batch))
+        overlap = self.prefill.overlap if self.prefill else 0.0
+        taken = len(self._running) + len(self._landing) + len(self._batch)
+        prompts_first = bool(self._waiting) and taken < self.max_concurrency
+        if overlap and self._running:
+            self._credit += interval * (len(self._running) / self.max_concurrency if prompts_first else 1.0)
+            self._mix(interval, overlap)
         self._next = len(self._ends)
-        self._record(PREFILL, begin, 1)
-        self._decode_next = self.chunked
-        if not self._chunks:
-            self._prefilling = None
-            job.first_token = self.clock
-            self._join(job)
+        self._decode_next = bool(self.prefill and self.prefill.interleaved) and not (overlap or prompts_first)
+        self._lag += latency - interval
+        if self._chunks:
+            return
+        for job in self._batch:
+            job.first_token = self.clock + self._lag
+            if self._lag > 0.0:
+                heapq.heappush(self._landing, (job.first_token, job.index, job))
+            else:
+                self._join(job)
+        self._batch = []
+
+    def _mix(self, interval: float, overlap: float) -> None:
+        """Decode steps inside a chunk: as many as fill the prefill time they may use, and are left."""
+        batch, begin = len(self._running), self.clock - interval
+        context = self._offset / batch + self._steps * self.tokens_per_step
+        each = float(self.decode_time(float(batch), np.array([context]))[0])
+        left = max(due for due, _, _ in self._running) - self._steps
+        steps = min(int(self._credit / each + _ROUNDING), left)
+        self._credit = max(self._credit - steps * each, 0.0) if steps < left else 0.0
+        if steps == 0:
+            return
+        end = self.clock
+        self.clock += (1.0 - overlap) * steps * each
+        self._record(DECODE, end, batch)
+        self._steps += steps
+        self._retire(begin, (self.clock - begin) / steps, steps)
 
     def _join(self, job: Job) -> None:
         steps = math.ceil((job.output_tokens - 1.0) / self.tokens_per_step)
         if steps == 0:
-            self._finish(job)
+            job.finish = job.first_token
+            self.finished.append(job)
             return
         self._next = len(self._ends)
         heapq.heappush(self._running, (self._steps + steps, job.index, job))
         self._offset += job.input_tokens + 1.0 - self._steps * self.tokens_per_step
 
-    def _decode(self, until: float, *, single: bool) -> None:
+    def _decode(self, until: float, most: int) -> None:
         batch = len(self._running)
         if self._next == len(self._ends):
-            self._plan(1 if single else min(self._running[0][0] - self._steps, _MAX_STEPS))
+            self._plan(min(self._running[0][0] - self._steps, most))
         last = min(int(self._ends.searchsorted(until)), len(self._ends) - 1)
         begin, self.clock = self.clock, float(self._ends[last])
+        self._idled += self._free * (self.clock - begin)
         self._record(DECODE, begin, batch)
         self._decode_next = False
         self._steps += last + 1 - self._next
         self._next = last + 1
+        self._retire(self.clock, 0.0, 0)
+
+    def _retire(self, begin: float, each: float, steps: int) -> None:
+        """Finish what is due, at the end of its own among the last steps."""
+        first = self._steps - steps
         while self._running and self._running[0][0] <= self._steps:
             due, _, job = heapq.heappop(self._running)
-            steps = math.ceil((job.output_tokens - 1.0) / self.tokens_per_step)
-            self._offset -= job.input_tokens + 1.0 - (due - steps) * self.tokens_per_step
-            self._finish(job)
+            own = math.ceil((job.output_tokens - 1.0) / self.tokens_per_step)
+            self._offset -= job.input_tokens + 1.0 - (due - own) * self.tokens_per_step
+            job.finish = max(begin + (due - first) * each, job.first_token)
+            self.finished.append(job)
         if not self._running:
             self._offset = 0.0
 
@@ -284,15 +332,11 @@ class Replica:
         self._next = 0
         self._settled = float(self._ends[-1]) if batch == self.max_concurrency else 0.0
 
-    def _finish(self, job: Job) -> None:
-        job.finish = max(self.clock, job.first_token)
-        self.finished.append(job)
-
     def _record(self, kind: int, begin: float, batch: int) -> None:
         last = self.segments[-1] if self.segments else None
         if last and kind == DECODE and (last.kind, last.end, last.batch) == (kind, begin, batch):
             last.end = self.clock
-        else:
+        elif self.clock > begin:
             self.segments.append(Segment(kind, begin, self.clock, batch))
 
 

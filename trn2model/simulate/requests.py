@@ -85,9 +85,33 @@ def poisson_requests(
     lengths = random.standard_normal((2, num_requests))
     return Requests(
         np.cumsum(gaps),
-        _lengths(input_tokens, variation, lengths[0]),
-        _lengths(output_tokens, variation, lengths[1]),
+        varied_lengths(input_tokens, variation, lengths[0]),
+        varied_lengths(output_tokens, variation, lengths[1]),
     )
+
+
+def varied_lengths(mean: float, variation: float, normal: Floats) -> Floats:
+    r"""Log-normal lengths.
+
+    .. math:: n = m \, e^{\sigma z - \sigma^2 / 2}, \quad \sigma^2 = \ln(1 + v^2)
+
+    Parameters
+    ----------
+    mean : float
+        Mean length, :math:`m`. [token]
+    variation : float
+        Standard deviation over mean, :math:`v`. [1]
+    normal : NDArray
+        Standard normal numbers, :math:`z`. [1]
+
+    Returns
+    -------
+    NDArray
+        Whole and at least 1. [token]
+    """
+    sigma = np.sqrt(np.log1p(variation**2))
+    whole: Floats = np.rint(mean * np.exp(sigma * normal - sigma**2 / 2.0))
+    return np.clip(whole, 1.0, MAX_TOKENS)
 
 
 def parse_trace(text: str) -> Requests:
@@ -133,13 +157,6 @@ def parse_trace(text: str) -> Requests:
     values = np.array([[_cell(row, column, number, header[column]) for column in columns] for number, row in body])
     values = values[np.argsort(values[:, 0], kind="stable")]
     return Requests(values[:, 0], values[:, 1], values[:, 2])
-
-
-def _lengths(mean: float, variation: float, normal: Floats) -> Floats:
-    """Log-normal lengths of the given mean and relative spread, whole and at least 1."""
-    sigma = np.sqrt(np.log1p(variation**2))
-    whole: Floats = np.rint(mean * np.exp(sigma * normal - sigma**2 / 2.0))
-    return np.clip(whole, 1.0, MAX_TOKENS)
 
 
 def _cell(row: list[str], column: int, number: int, name: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -11,15 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
-from trn2model.simulate.replica import (
-    PREFILL,
-    ChunkTime,
-    DecodeTime,
-    Job,
-    PrefillTime,
-    Replica,
-    Segment,
-)
+from trn2model.simulate.prefill import Prefill
+from trn2model.simulate.replica import PREFILL, DecodeTime, Job, Replica, Segment
 from trn2model.simulate.requests import Requests
 from trn2model.simulate.serving_trace import ServingTrace, timeline
 
@@ -30,27 +24,26 @@ DISPATCHES: Final = ("least-loaded", "round-robin")
 _EVENTS_PER_REPORT: Final = 200
 
 
+#: time of something that a prompt of so many tokens needs: shape in, same shape out. [token] -> [s]
+TransferTime = Callable[[Floats], Floats]
+
+
 @dataclass(frozen=True, slots=True)
 class ServingSetup:
     """What serves the queue; times in seconds, lengths in tokens.
 
-    `chunk_tokens` 0 runs each prompt whole. `chunk_time` prices a chunk by its tokens and those before it; left out,
-    a chunk costs what it adds to `prefill_time`, and no less than a prompt of its size. `prefix_hit` is the share of
-    each prompt found in cache. `tokens_per_step` above 1 is speculative decoding. With `prefill_workers` above 0
-    prefill runs on workers of its own and `transfer_time` carries the prompt's cache to the decode replicas.
+    `tokens_per_step` above 1 is speculative decoding. With `prefill_workers` above 0 prefill runs on workers of its
+    own and `transfer_time` carries the prompt's cache to the decode replicas.
     """
 
-    prefill_time: PrefillTime
+    prefill: Prefill
     decode_time: DecodeTime
     max_concurrency: int
     num_replicas: int = 1
-    chunk_tokens: int = 0
-    chunk_time: ChunkTime | None = None
-    prefix_hit: float = 0.0
     tokens_per_step: float = 1.0
     dispatch: str = "least-loaded"
     prefill_workers: int = 0
-    transfer_time: PrefillTime | None = None
+    transfer_time: TransferTime | None = None
 
 
 class Progress(NamedTuple):
@@ -86,12 +79,10 @@ def serving_steps(setup: ServingSetup, requests: Requests) -> Generator[Progress
     Raises
     ------
     InvalidInputError
-        A number of the setup is outside its range, or a prompt exceeds the largest bucket.
+        A number of the setup is outside its range, or a step takes no time.
     """
     _check(setup)
-    computed = np.maximum(np.ceil(requests.input_tokens * (1.0 - setup.prefix_hit)), 1.0)
-    whole = _evaluate(setup.prefill_time, computed)
-    _check_times(setup, requests, whole)
+    _check_times(setup, requests)
     jobs = [
         Job(index, *values)
         for index, values in enumerate(
@@ -103,16 +94,12 @@ def serving_steps(setup: ServingSetup, requests: Requests) -> Generator[Progress
             )
         )
     ]
-    workers: list[list[Segment]] = []
-    if setup.prefill_workers:
-        workers = _prefill_apart(setup, jobs, whole)
-        ready = sorted(jobs, key=lambda job: (job.first_token, job.index))
-        replicas = _replicas(setup, lambda job: np.empty(0))
-        worker = yield from _run(replicas, ready, [job.first_token for job in ready], setup.dispatch)
-    else:
-        durations = _durations(setup, computed, whole)
-        replicas = _replicas(setup, durations)
-        worker = yield from _run(replicas, jobs, [job.arrival for job in jobs], setup.dispatch)
+    apart = setup.prefill_workers > 0
+    workers = _prefill_apart(setup, jobs) if apart else []
+    ready = [job.first_token if apart else job.arrival for job in jobs]
+    order = sorted(range(len(jobs)), key=lambda index: (ready[index], index))
+    replicas = _replicas(setup)
+    worker = yield from _run(replicas, [jobs[at] for at in order], [ready[at] for at in order], setup.dispatch)
     workers += [replica.segments for replica in replicas]
     return ServingTrace(
         requests.arrival,
@@ -149,7 +136,7 @@ def simulate_serving(
     Raises
     ------
     InvalidInputError
-        A number of the setup is outside its range, or a prompt exceeds the largest bucket.
+        A number of the setup is outside its range, or a step takes no time.
     """
     steps = serving_steps(setup, requests)
     while True:
@@ -163,77 +150,59 @@ def simulate_serving(
 
 
 def _check(setup: ServingSetup) -> None:
-    least = {"max_concurrency": 1, "num_replicas": 1, "chunk_tokens": 0, "tokens_per_step": 1, "prefill_workers": 0}
+    least = {"max_concurrency": 1, "num_replicas": 1, "tokens_per_step": 1, "prefill_workers": 0}
     for name, minimum in least.items():
         value = getattr(setup, name)
         if not minimum <= value < float("inf"):
             raise InvalidInputError(name, value, f"at least {minimum}", "raise it")
-    if not 0.0 <= setup.prefix_hit <= 1.0:
-        raise InvalidInputError("prefix_hit", setup.prefix_hit, "0 to 1", "give a share")
+    if not 0.0 <= setup.prefill.overlap <= 1.0:
+        raise InvalidInputError("overlap", setup.prefill.overlap, "0 to 1", "give a share")
     if setup.dispatch not in DISPATCHES:
         allowed = "one of " + ", ".join(DISPATCHES)
         raise InvalidInputError("dispatch", setup.dispatch, allowed, "choose a listed one")
 
 
-def _check_times(setup: ServingSetup, requests: Requests, whole: Floats) -> None:
+def _check_times(setup: ServingSetup, requests: Requests) -> None:
     longest = np.array([1.0, float((requests.input_tokens + requests.output_tokens).max())])
     decode = np.asarray(setup.decode_time(float(setup.max_concurrency), longest))
-    for name, times in (("prefill_time", whole), ("decode_time", decode)):
+    alone = [setup.prefill.prompt_time(tokens, 1) for tokens in np.unique(requests.input_tokens).tolist()]
+    prefill = np.concatenate([chunks for times in alone for chunks in times])
+    for name, times in (("prefill_time", prefill), ("decode_time", decode)):
         if not np.all(np.isfinite(times) & (times > 0.0)):
             allowed, remedy = "finite times above 0", "check the step times"
             raise InvalidInputError(name, float(np.min(times)), allowed, remedy)
 
 
-def _evaluate(function: PrefillTime, tokens: Floats) -> Floats:
-    """Times of many prompts, the function seeing each length once."""
-    distinct, inverse = np.unique(tokens, return_inverse=True)
-    return np.asarray(np.broadcast_to(function(distinct), distinct.shape)[inverse], dtype=np.float64)
-
-
-def _durations(setup: ServingSetup, computed: Floats, whole: Floats) -> Callable[[Job], Floats]:
-    if setup.chunk_tokens == 0:
-        return lambda job: whole[job.index : job.index + 1]
-
-    def by_chunk(job: Job) -> Floats:
-        tokens = float(computed[job.index])
-        done = np.arange(0.0, tokens, setup.chunk_tokens)
-        size = np.minimum(setup.chunk_tokens, tokens - done)
-        past = done + job.input_tokens - tokens
-        if setup.chunk_time is not None:
-            return np.broadcast_to(setup.chunk_time(size, past), size.shape)
-        added = setup.prefill_time(past + size) - np.where(past > 0.0, setup.prefill_time(np.maximum(past, 1.0)), 0.0)
-        return np.maximum(added, setup.prefill_time(size))
-
-    return by_chunk
-
-
-def _replicas(setup: ServingSetup, durations: Callable[[Job], Floats]) -> list[Replica]:
+def _replicas(setup: ServingSetup) -> list[Replica]:
+    prefill = None if setup.prefill_workers else setup.prefill
     return [
-        Replica(
-            max_concurrency=setup.max_concurrency,
-            decode_time=setup.decode_time,
-            durations=durations,
-            tokens_per_step=setup.tokens_per_step,
-            chunked=setup.chunk_tokens > 0,
-        )
+        Replica(setup.max_concurrency, setup.decode_time, prefill, setup.tokens_per_step)
         for _ in range(setup.num_replicas)
     ]
 
 
-def _prefill_apart(setup: ServingSetup, jobs: Sequence[Job], whole: Floats) -> list[list[Segment]]:
+def _prefill_apart(setup: ServingSetup, jobs: Sequence[Job]) -> list[list[Segment]]:
     """Prefill on workers of its own, first come first served; the first token follows the cache's transfer."""
     segments: list[list[Segment]] = [[] for _ in range(setup.prefill_workers)]
     free = [(0.0, worker) for worker in range(setup.prefill_workers)]
     transfer = np.zeros(len(jobs))
     if setup.transfer_time is not None:
-        transfer = _evaluate(setup.transfer_time, np.array([job.input_tokens for job in jobs]))
-    for job in jobs:
+        transfer[:] = setup.transfer_time(np.array([job.input_tokens for job in jobs]))
+    arrivals, taken = [job.arrival for job in jobs], 0
+    while taken < len(jobs):
         available, worker = heapq.heappop(free)
-        job.start = max(available, job.arrival)
-        end = job.start + float(whole[job.index])
-        job.first_token = end + float(transfer[job.index])
-        segments[worker].append(Segment(PREFILL, job.start, end, 1))
+        start = max(available, arrivals[taken])
+        waiting = range(taken, bisect_right(arrivals, start))
+        count, _ = setup.prefill.take((jobs[at].input_tokens for at in waiting), len(jobs))
+        together = jobs[taken : taken + count]
+        times = setup.prefill.pass_time([job.input_tokens for job in together])
+        end = start + float(times.interval.sum())
+        for job in together:
+            job.start = start
+            job.first_token = start + float(times.latency.sum()) + float(transfer[job.index])
+        segments[worker].append(Segment(PREFILL, start, end, count))
         heapq.heappush(free, (end, worker))
+        taken += count
     return segments
 
 

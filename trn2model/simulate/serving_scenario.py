@@ -1,30 +1,32 @@
-"""The request queue of a scenario: step times of its estimate as tables, requests of its lengths."""
+"""The request queue of a scenario: step times of its estimate, requests of its lengths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trn2model.estimate.serving.steady import ServingEstimate, estimate_serving
-from trn2model.simulate.replica import DecodeTime, decode_table, prefill_table
-from trn2model.simulate.requests import MAX_TOKENS, Requests, poisson_requests
+from trn2model.estimate.network.plan_network import plan_network
+from trn2model.estimate.serving.state import steady_state
+from trn2model.estimate.serving.steady import decode_pass, estimate_serving
+from trn2model.formulas.speculation import expected_tokens
+from trn2model.simulate.prompt_times import priced_alike, scenario_prefill, scenario_prompts, transfer_times
+from trn2model.simulate.replica import DecodeTime, decode_table
+from trn2model.simulate.requests import Requests, poisson_requests, varied_lengths
 from trn2model.simulate.serving import Progress, ServingSetup, simulate_serving
 from trn2model.simulate.serving_trace import ServingTrace
-from trn2model.specs.fields import AUTO
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import Scenario
-from trn2model.specs.serving_engine import context_bucket, has_static_graphs
-
-Floats = NDArray[np.float64]
+from trn2model.specs.serving_engine import has_static_graphs
 
 #: Contexts of the decode table; step times are close to linear in between.
 _CONTEXTS: Final = 17
-_LENGTHS: Final = 24
 _SHORTEST: Final = 16.0
+#: Prompt lengths that stand for all of a distribution.
+_QUANTILES: Final = 128
 
 
 def simulate_scenario(
@@ -104,90 +106,98 @@ def scenario_requests(
     return poisson_requests(rate, num_requests, *means, seed=seed, variation=variation)
 
 
+def full_rate(scenario: Scenario, variation: float = 0.0) -> float:
+    """Requests per second that full replicas finish, in the closed form with the mean pass over varied prompts.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        A single plan; its prompt and output lengths are the means of the requests.
+    variation : float
+        Standard deviation over mean of both lengths. [1]
+
+    Returns
+    -------
+    float
+        Over all replicas; with equal lengths the throughput of the estimate over the output. [1/s]
+
+    Notes
+    -----
+    A padded pass costs its longest prompt, so that varied prompts cost more than the mean one.
+    """
+    closed = estimate_serving(resolve(scenario, "serve"))
+    outputs = float(scenario.output_tokens)
+    if variation == 0.0:
+        return float(closed.output_tokens_per_s) / outputs
+    resolved = closed.resolved
+    shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    normal = np.array([NormalDist().inv_cdf(share) for share in shares])
+    lengths = varied_lengths(float(scenario.input_tokens), variation, normal)
+    prefill = scenario_prefill(scenario_prompts(resolved, lengths))
+    most = np.array([prefill.most_prompts(tokens) for tokens in lengths.tolist()], dtype=np.float64)
+    each = [prefill.prompt_time(tokens, int(n)) for tokens, n in zip(lengths.tolist(), most, strict=True)]
+    times = np.array([[one.latency.sum(), one.interval.sum()] for one in each]).T
+    if prefill.padded:
+        edges = np.linspace(0.0, 1.0, _QUANTILES + 1) ** most[0]
+        latency, interval = (np.sort(times) * np.diff(edges)).sum(axis=1)
+        together = most[0]
+    else:
+        together = 1.0 / (1.0 / most).mean()
+        latency, interval = (times / most).mean(axis=1) * together
+    full = replace(closed.prefill, time=latency, stage_time=interval)
+    state = steady_state(resolved, (full, together), closed.tpot, closed.kv_transfer_time)
+    return float(state.token_rate) / outputs
+
+
 def serving_setup(scenario: Scenario, requests: Requests) -> ServingSetup:
-    """What serves the queue: tables of the scenario's own step times that cover the requests.
+    """What serves the queue: the scenario's own step times for these requests.
 
     Parameters
     ----------
     scenario : Scenario
         A single plan.
     requests : Requests
-        What will arrive; the tables reach as far as the longest of them.
+        What will arrive.
 
     Returns
     -------
     ServingSetup
-        With static graphs a decode step costs the compiled batch and a prompt its bucket; without, what runs.
+        With static graphs a decode step costs the compiled batch and a prompt its bucket; without, what runs. A
+        replica runs `concurrency` requests at most.
 
     Notes
     -----
-    Every prompt is prefilled by itself, on all ranks of a replica.
+    With static graphs a prefill pass takes one prompt per expert-parallel rank; without, as many prompts as fill its
+    budget of tokens. A pass never holds more than what waits and finds a free slot.
     """
     resolved = resolve(scenario, "serve")
+    prompts = scenario_prompts(resolved, requests.input_tokens)
     longest = float((requests.input_tokens + requests.output_tokens).max())
-    lengths = _prompt_lengths(resolved, float(requests.input_tokens.max()))
-    prompts = _at(scenario, input_tokens=lengths, output_tokens=1)
-    static = has_static_graphs(resolved.system.chip)
-    transfer = prompts.kv_transfer_time
     apart = scenario.prefill_replicas
+    transfer = transfer_times(prompts) if apart else np.zeros(1)
     return ServingSetup(
-        prefill_time=prefill_table(*_steps(prompts, static), buckets=static and not scenario.prefill_chunk),
-        decode_time=_decode(scenario, resolved, longest, static),
-        max_concurrency=int(resolved.requests.compiled_batch),
+        prefill=scenario_prefill(prompts),
+        decode_time=_decode(resolved, longest),
+        max_concurrency=int(resolved.requests.concurrency),
         num_replicas=int(resolved.plan.dp) - apart,
-        chunk_tokens=int(scenario.prefill_chunk),
-        prefix_hit=float(scenario.prefix_hit),
-        tokens_per_step=float(np.ravel(prompts.tokens_per_step)[0]),
+        tokens_per_step=float(expected_tokens(resolved.requests.draft_tokens, resolved.requests.acceptance)),
         prefill_workers=apart,
-        transfer_time=prefill_table(lengths, transfer) if apart else None,
+        transfer_time=(lambda tokens: np.interp(tokens, prompts.tokens, transfer)) if apart else None,
     )
 
 
-def _prompt_lengths(resolved: Resolved, longest: float) -> NDArray[np.int64]:
-    """Prompt lengths whose computed tokens are the buckets, or a grid of chunks or lengths."""
-    missed = 1.0 - resolved.requests.prefix_hit
-    computed = max(np.ceil(longest * missed), 1.0)
-    if resolved.requests.prefill_chunk:
-        chunk = resolved.requests.prefill_chunk
-        count = np.ceil(computed / chunk)
-        sizes = chunk * np.unique(np.rint(np.geomspace(1.0, max(count, 2.0), _LENGTHS)))
-    else:
-        sizes = np.unique(np.rint(np.geomspace(1.0, max(computed, 2.0), _LENGTHS)))
-        if has_static_graphs(resolved.system.chip):
-            sizes = _buckets(resolved, np.unique(np.append(sizes, computed)))
-    if missed <= 0.0:
-        return np.array([int(longest)])
-    return np.unique(np.clip(np.floor(sizes / missed), 1.0, MAX_TOKENS / 2)).astype(np.int64)
-
-
-def _buckets(resolved: Resolved, tokens: Floats) -> Floats:
-    """Buckets that hold the prompts: those of the engine, or a given one and what exceeds it."""
-    buckets = np.unique(context_bucket(tokens))
-    if resolved.scenario.context_bucket == AUTO:
-        return buckets
-    given = float(resolved.requests.context_bucket)
-    return np.append(given, buckets[buckets > given])
-
-
-def _at(scenario: Scenario, **values: NDArray[np.int64] | int) -> ServingEstimate:
-    return estimate_serving(resolve(replace(scenario, context_bucket=AUTO, **values), "serve"))  # type: ignore[arg-type]
-
-
-def _steps(prompts: ServingEstimate, static: bool) -> tuple[Floats, Floats]:
-    """Computed tokens and times of the prefill table, rising."""
-    requests = prompts.resolved.requests
-    tokens = requests.context_bucket if static else requests.prefill_tokens
-    times = np.ravel(prompts.prefill.time)
-    distinct, first = np.unique(tokens, return_index=True)
-    return distinct, times[first]
-
-
-def _decode(scenario: Scenario, resolved: Resolved, longest: float, static: bool) -> DecodeTime:
-    contexts = np.unique(np.rint(np.geomspace(_SHORTEST, max(longest, 2.0 * _SHORTEST), _CONTEXTS))).astype(np.int64)
-    batch = int(resolved.requests.compiled_batch)
-    batches = np.array([batch]) if static else np.unique(np.append(2 ** np.arange(int(np.log2(batch)) + 1), batch))
-    grid = np.meshgrid(batches, contexts, indexing="ij")
-    each, context = (axis.ravel().astype(np.int64) for axis in grid)
-    steps = _at(scenario, input_tokens=context, output_tokens=1, concurrency=each, compiled_batch=each)
-    per_step = np.ravel(steps.tpot) * np.ravel(steps.tokens_per_step)
-    return decode_table(batches, contexts, per_step.reshape(len(batches), len(contexts)))
+def _decode(resolved: Resolved, longest: float) -> DecodeTime:
+    """Step times over contexts, and over batches unless the graph is compiled for one."""
+    requests = resolved.requests
+    contexts = np.unique(np.rint(np.geomspace(_SHORTEST, max(longest, 2.0 * _SHORTEST), _CONTEXTS)))
+    compiled, most = float(requests.compiled_batch), float(requests.concurrency)
+    batches = np.array([compiled])
+    if not has_static_graphs(resolved.system.chip) and compiled == most:
+        batches = np.unique(np.append(2.0 ** np.arange(int(np.log2(most)) + 1), most))
+    batch, context = (axis.ravel() for axis in np.meshgrid(batches, contexts, indexing="ij"))
+    each = priced_alike(resolved, compiled_batch=batch)
+    steps = np.asarray(decode_pass(each, plan_network(each), context).time).reshape(len(batches), len(contexts))
+    table = decode_table(batches, contexts, steps)
+    padding = resolved.profile.constants.kv_padding
+    whole = float(requests.input_tokens + requests.output_tokens)
+    return lambda running, tokens: table(running, tokens + padding * np.maximum(whole - tokens, 0.0))

@@ -26,7 +26,10 @@ class StepFunction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Segments of work in order of worker and time; `kind` holds codes into ``replica.SEGMENT_KINDS``."""
+    """Segments of work in order of worker and time; `kind` holds codes into ``replica.SEGMENT_KINDS``.
+
+    Where phases mix, a pass is followed by what its decode steps add to it.
+    """
 
     worker: Ints
     kind: Ints

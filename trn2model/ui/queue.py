@@ -47,8 +47,9 @@ def section(scene: Scene) -> None:
 def _queue(estimate: ServingEstimate, mode: Mode) -> None:
     """Controls and result; a change in the sidebar stops a run, because the page then starts again."""
     st.caption(
-        "Poisson arrivals, or your own trace, through the replicas on the step times above: first come first served, "
-        "continuous batching."
+        "Poisson arrivals, or your own trace, through the replicas: first come first served, continuous batching. "
+        "Every prompt costs its own length and context; prompts that wait share a prefill pass where the engine "
+        "computes several."
     )
     options = _options(estimate)
     key = (estimate.resolved.scenario, *options.values())
@@ -81,13 +82,14 @@ def _poisson(estimate: ServingEstimate) -> dict[str, Any]:
     first, second, third = st.columns(3)
     with first:
         load = st.select_slider("Load [% of full replicas]", _LOADS, "70", key="queue-load")
-        rate = queue.arrival_rate(estimate, to_si(float(load), "%"))
     with second:
         number = st.select_slider("Requests", _COUNTS, "1000", key="queue-count")
     with third:
         spread = st.select_slider("Spread of lengths [%]", _SPREADS, "25", key="queue-spread")
+    variation = to_si(float(spread), "%")
+    rate = queue.arrival_rate(estimate, to_si(float(load), "%"), variation)
     st.caption(f"{count(rate)} requests/s over all replicas.")
-    return {"rate": rate, "number": int(number), "variation": to_si(float(spread), "%"), "trace": None}
+    return {"rate": rate, "number": int(number), "variation": variation, "trace": None}
 
 
 def _own_trace() -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from trn2model.estimate.serving.steady import ServingEstimate
+from trn2model.simulate.serving_scenario import full_rate
 from trn2model.simulate.serving_trace import ServingTrace
 from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.curves import Axes, Curve, curves
@@ -22,7 +23,7 @@ _SHOWN: Final = ("mean", "p50", "p95", "p99")
 _MOST_POINTS: Final = 600
 
 
-def arrival_rate(estimate: ServingEstimate, load: float) -> float:
+def arrival_rate(estimate: ServingEstimate, load: float, variation: float = 0.0) -> float:
     """Requests per second that load the replicas to a share of what they can serve.
 
     Parameters
@@ -30,14 +31,16 @@ def arrival_rate(estimate: ServingEstimate, load: float) -> float:
     estimate : ServingEstimate
         A single plan.
     load : float
-        Share of the closed form's throughput. [1]
+        Share of what full replicas finish. [1]
+    variation : float
+        Standard deviation over mean of the lengths: varied prompts share a pass as long as the longest. [1]
 
     Returns
     -------
     float
         Arrivals over all replicas. [1/s]
     """
-    return load * float(estimate.output_tokens_per_s) / float(estimate.resolved.requests.output_tokens)
+    return load * full_rate(estimate.resolved.scenario, variation)
 
 
 def summary(trace: ServingTrace) -> str:
