@@ -39,7 +39,6 @@ FLASH = PAIRS | {
     "element_bytes": small,
     "query_block": st.floats(1.0, 1e5),
 }
-FLASH.pop("window")
 SHARDS = {"zero_stage": st.sampled_from([0.0, 1.0, 2.0, 3.0]), "shards": small}
 TIMES = dict.fromkeys(("tensor_time", "vector_time", "scalar_time", "hbm_time", "fixed_time"), seconds)
 

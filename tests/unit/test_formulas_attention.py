@@ -95,29 +95,32 @@ def test_no_engine_is_slower_than_measured_flash_kernels(heads, query, context, 
         attention_flop(pairs, heads, 128.0, 128.0) / 166.75e12,
         attention_vector_elements(pairs, heads) / (256 * 0.96e9),
         attention_exponentials(pairs, heads) / (256 * 1.2e9),
-        batch * flash_hbm_bytes(query, context, heads, heads, 128.0, 128.0, 2.0, 2048.0) / 725e9,
+        batch * flash_hbm_bytes(query, context, 0.0, heads, heads, 128.0, 128.0, 2.0, 2048.0) / 725e9,
     )
     assert max(times) < measured
     assert max(times) > 0.1 * measured
 
 
+@pytest.mark.parametrize("window", [0, 100, 128, 1000, 10_000])
 @pytest.mark.parametrize(("query", "context", "block"), [(1024, 1024, 128), (512, 4096, 256), (768, 768, 768)])
-def test_flash_traffic_is_counted_block_by_block(query, context, block):
-    """Each block of queries streams the keys up to its own last query."""
+def test_flash_traffic_is_counted_block_by_block(query, context, block, window):
+    """Each block of queries streams the keys up to its own last query, from the first that its first query sees."""
     heads, kv_heads, qk, v, width = 8, 2, 192, 128, 2
-    kv = sum(range(context, context - query, -block))
+    ends = range(context, context - query, -block)
+    kv = sum(min(end, window + block) if window else end for end in ends)
     expected = width * (qk + v) * (query * heads + kv * kv_heads)
-    assert flash_hbm_bytes(query, context, heads, kv_heads, qk, v, width, block) == pytest.approx(expected, rel=1e-12)
+    found = flash_hbm_bytes(query, context, window, heads, kv_heads, qk, v, width, block)
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_part_of_a_block_streams_the_keys_like_a_whole_one():
-    reads = [flash_hbm_bytes(q, 1e6, 0.0, 1.0, 1.0, 0.0, 1.0, 128.0) for q in (129.0, 256.0, 257.0)]
+    reads = [flash_hbm_bytes(q, 1e6, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 128.0) for q in (129.0, 256.0, 257.0)]
     assert reads == pytest.approx([2e6 - 128, 2e6 - 128, 3e6 - 3 * 128], rel=1e-12)
 
 
 def test_one_block_reads_everything_once():
     once = 2.0 * 256 * (4096 * 32 + 4096 * 8)
-    assert flash_hbm_bytes(4096.0, 4096.0, 32.0, 8.0, 128.0, 128.0, 2.0, 1e9) == once
+    assert flash_hbm_bytes(4096.0, 4096.0, 0.0, 32.0, 8.0, 128.0, 128.0, 2.0, 1e9) == once
 
 
 def test_decode_reads_the_context_or_the_window():

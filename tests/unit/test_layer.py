@@ -20,6 +20,7 @@ WORK = RankWork(
     tp=1.0,
     cp=1.0,
     ep=1.0,
+    routed_tokens=4096.0,
     element_bytes=2.0,
     kv_element_bytes=2.0,
     moe_imbalance=1.0,
@@ -48,11 +49,13 @@ def test_gated_mlp_of_llama_2_7b() -> None:
 def test_experts_of_mixtral() -> None:
     """K10: 2048 tokens, top-2, router left out; spreading experts over ranks changes nothing in sum."""
     model = catalog.model("mixtral-8x7b")
-    work = replace(WORK, tokens=2048.0, shard_tokens=2048.0)
+    work = replace(WORK, tokens=2048.0, shard_tokens=2048.0, routed_tokens=2048.0)
     names = ("expert_gate_up", "expert_down")
     assert _flop(layer_operators(model.layer_kinds[0], model, work), *names) == pytest.approx(1443109011456, rel=1e-12)
     for ep in (2.0, 4.0, 8.0):
-        shared = _flop(layer_operators(model.layer_kinds[0], model, replace(work, ep=ep)), *names)
+        shared = _flop(
+            layer_operators(model.layer_kinds[0], model, replace(work, ep=ep, routed_tokens=2048.0 * ep)), *names
+        )
         assert shared == pytest.approx(1443109011456, rel=1e-12)
 
 
@@ -100,7 +103,14 @@ def test_decode_reads_the_cache(name: str, per_token: int) -> None:
     """Bytes of keys and values of one layer at tp 1, or of the latent that MLA caches."""
     model = catalog.model(name)
     work = replace(
-        WORK, tokens=4.0, shard_tokens=4.0, sequences=4.0, query_tokens=1.0, context_tokens=1000.0, decode=True
+        WORK,
+        tokens=4.0,
+        shard_tokens=4.0,
+        routed_tokens=4.0,
+        sequences=4.0,
+        query_tokens=1.0,
+        context_tokens=1000.0,
+        decode=True,
     )
     (core,) = (o for o in layer_operators(model.layer_kinds[-1], model, work) if o.name == "attention")
     assert core.kv_bytes == pytest.approx(4 * 1000 * per_token, rel=1e-3)
@@ -110,7 +120,9 @@ def test_decode_reads_the_cache(name: str, per_token: int) -> None:
 def test_windowed_layers_read_the_window() -> None:
     """gpt-oss: half of the layers see 128 tokens."""
     model = catalog.model("gpt-oss-120b")
-    work = replace(WORK, tokens=1.0, shard_tokens=1.0, query_tokens=1.0, context_tokens=65936.0, decode=True)
+    work = replace(
+        WORK, tokens=1.0, shard_tokens=1.0, routed_tokens=1.0, query_tokens=1.0, context_tokens=65936.0, decode=True
+    )
     reads = {
         kind.attention.window: next(o.kv_bytes for o in layer_operators(kind, model, work) if o.name == "attention")
         for kind in model.layer_kinds

@@ -39,7 +39,7 @@ def test_the_schedule_draws_every_task_of_the_shown_stages_inside_the_axis(plan:
     stages = len(layout["yaxis"]["ticktext"])
     kinds = 3 if plan.get("pipeline_schedule") == "zb-h1" else 2
     assert [trace["name"] for trace in traces] == ["forward", "backward", "weight gradient"][:kinds]
-    shown = int(chart.words.title.split(", ")[1].split(" ")[0])
+    shown = int(chart.words.subtitle.split(" ")[0])
     assert all(len(trace["x"]) == stages * v * shown <= 2000 for trace in traces)
     ends = [b + x for trace in traces for b, x in zip(trace["base"], trace["x"], strict=True)]
     assert max(ends) <= layout["xaxis"]["range"][1] * (1 + 1e-9)

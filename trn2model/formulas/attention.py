@@ -145,6 +145,7 @@ def attention_vector_elements(pairs: Numeric, num_heads: Numeric) -> Numeric:
 def flash_hbm_bytes(
     query_tokens: Numeric,
     context_tokens: Numeric,
+    window: Numeric,
     num_heads: Numeric,
     num_kv_heads: Numeric,
     qk_size: Numeric,
@@ -155,10 +156,11 @@ def flash_hbm_bytes(
     r"""HBM traffic of flash attention for one sequence: queries and outputs once, keys and values per query block.
 
     .. math::
-        T = b (d_{qk} + d_v) \left( q H + H_{kv} \sum_{i=0}^{n-1} (c - i B) \right), \quad
-        n = \left\lceil \tfrac{q}{B} \right\rceil
+        T = b (d_{qk} + d_v) \left( q H + H_{kv} \sum_{i=0}^{n-1} \min(c - i B, \; w + B') \right), \quad
+        n = \left\lceil \tfrac{q}{B} \right\rceil, \quad B' = \min(q, B)
 
-    Blocks are cut from the last query on; under the causal mask each reads the tokens up to its own last one.
+    Blocks are cut from the last query on; under the causal mask each reads the tokens up to its own last one, and under
+    a window none before those that its first one sees.
 
     Parameters
     ----------
@@ -166,6 +168,8 @@ def flash_hbm_bytes(
         Queries, :math:`q`. [token]
     context_tokens : Numeric, shape (...)
         Tokens including the queries, :math:`c \ge q`. [token]
+    window : Numeric, shape (...)
+        Most tokens that a query sees, :math:`w`; 0 means no limit. [token]
     num_heads : Numeric, shape (...)
         Query heads, :math:`H`. [1]
     num_kv_heads : Numeric, shape (...)
@@ -193,7 +197,10 @@ def flash_hbm_bytes(
     .. [1] flash-attention
     """
     blocks = np.ceil(query_tokens / query_block)
-    keys_read = blocks * (context_tokens - 0.5 * query_block * (blocks - 1.0))
+    seen = np.where(np.greater(window, 0.0), window + np.minimum(query_tokens, query_block), context_tokens)
+    limited = np.clip(np.ceil((context_tokens - seen) / query_block), 0.0, blocks)
+    whole = (blocks - limited) * (context_tokens - 0.5 * query_block * (blocks + limited - 1.0))
+    keys_read = np.asarray(limited * seen + whole)
     return element_bytes * (qk_size + v_size) * (query_tokens * num_heads + num_kv_heads * keys_read)
 
 

@@ -4,7 +4,8 @@
 symbol    argument            meaning
 ========  ==================  =====================================================
 c         `concurrency`       requests that one replica answers at the same time
-P         `prefill_time`      one prefill pass; decode waits meanwhile
+P         `prefill_time`      one prefill pass, from its start to the first token
+I         `prefill_interval`  how long a pass keeps the replica from decoding and from the next pass; P on one stage
 t         `token_time`        one output token of every running request
 o         `output_tokens`     tokens per request; the first one comes from prefill
 p         `prefill_batch`     prompts of one prefill pass
@@ -20,6 +21,7 @@ from trn2model.formulas import Numeric
 
 def request_cycle_time(
     prefill_time: Numeric,
+    prefill_interval: Numeric,
     token_time: Numeric,
     output_tokens: Numeric,
     concurrency: Numeric,
@@ -28,14 +30,22 @@ def request_cycle_time(
 ) -> Numeric:
     r"""Time from the start of a request to its end on a full replica, in which every slot is used once.
 
-    With :math:`A = P \max(c/p, 1)` and :math:`D = (o - 1)\,t`
+    With :math:`D = (o - 1)\,t`, the passes of others :math:`S = I \max(c/p - 1, 0)` and what a request waits for the
+    later stages after its own pass has left the first one, :math:`L = P - I`
 
-    .. math:: T = \max\left(A + D - f \min(A, D),\; P + D\right)
+    .. math::
+        T' = I + \tfrac{1}{2}\left(L + D + S + \sqrt{(L + D + S)^2 - 4 S L}\right), \quad
+        T = \max\left(T' - f \min(I + S, D),\; P + D\right)
+
+    :math:`T'` solves :math:`T' = P + D + S \left(1 - \frac{L}{T' - I}\right)`: passes of others stall a request
+    while it decodes, not while it waits. On one stage :math:`L = 0` and :math:`T' = P + D + S`.
 
     Parameters
     ----------
     prefill_time : Numeric, shape (...)
         One prefill pass, :math:`P`. [s]
+    prefill_interval : Numeric, shape (...)
+        Busy time of the longest stage in a pass, :math:`I \le P`. [s]
     token_time : Numeric, shape (...)
         Time per output token without stalls, :math:`t`. [s]
     output_tokens : Numeric, shape (...)
@@ -60,9 +70,13 @@ def request_cycle_time(
     ----------
     .. [1] orca-2022
     """
-    prefill = prefill_time * np.maximum(concurrency / prefill_batch, 1.0)
+    others = prefill_interval * np.maximum(np.asarray(concurrency) / prefill_batch - 1.0, 0.0)
     decode = (output_tokens - 1.0) * token_time
-    return np.maximum(prefill + decode - overlap * np.minimum(prefill, decode), prefill_time + decode)
+    lag = prefill_time - prefill_interval
+    busy = lag + decode + others
+    taking_turns = prefill_interval + 0.5 * (busy + np.sqrt(np.maximum(busy**2 - 4.0 * others * lag, 0.0)))
+    hidden = overlap * np.minimum(prefill_interval + others, decode)
+    return np.maximum(taking_turns - hidden, prefill_time + decode)
 
 
 def stalled_token_time(
@@ -101,7 +115,7 @@ def stalled_token_time(
 
 
 def separate_request_rate(
-    prefill_time: Numeric,
+    prefill_interval: Numeric,
     token_time: Numeric,
     output_tokens: Numeric,
     concurrency: Numeric,
@@ -111,12 +125,12 @@ def separate_request_rate(
 ) -> Numeric:
     r"""Requests per second where some replicas only prefill and the others only decode: the slower side decides.
 
-    .. math:: \lambda = \min\left(\frac{n_p\,p}{P}, \frac{n_d\,c}{(o - 1)\,t}\right)
+    .. math:: \lambda = \min\left(\frac{n_p\,p}{I}, \frac{n_d\,c}{(o - 1)\,t}\right)
 
     Parameters
     ----------
-    prefill_time : Numeric, shape (...)
-        One prefill pass, :math:`P`. [s]
+    prefill_interval : Numeric, shape (...)
+        Busy time of the longest stage in a prefill pass, :math:`I`. [s]
     token_time : Numeric, shape (...)
         Time per output token, :math:`t` > 0. [s]
     output_tokens : Numeric, shape (...)
@@ -143,7 +157,7 @@ def separate_request_rate(
     ----------
     .. [1] distserve-2024
     """
-    prefill_rate = prefill_replicas * prefill_batch / prefill_time
+    prefill_rate = prefill_replicas * prefill_batch / prefill_interval
     following = np.asarray(output_tokens) - 1.0
     decode_time = np.where(following > 0.0, following, 1.0) * token_time
     decode_rate = np.where(following > 0.0, decode_replicas * concurrency / decode_time, np.inf)

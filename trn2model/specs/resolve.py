@@ -278,9 +278,11 @@ def _requests(scenario: Scenario, system: System, plan: ParallelPlan) -> Request
 
 
 def _auto_bucket(tokens: Column, chunk: int, system: System) -> Column:
-    if chunk:
-        return np.ceil(tokens / chunk) * chunk
-    return context_bucket(tokens) if has_static_graphs(system.chip) else tokens
+    if not has_static_graphs(system.chip):
+        return tokens
+    bucket = context_bucket(tokens)
+    size = np.minimum(bucket, chunk) if chunk else bucket
+    return np.ceil(tokens / size) * size
 
 
 def _notes(

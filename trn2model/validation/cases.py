@@ -159,7 +159,8 @@ def _training_scenario(row: Measurement, profile: str) -> Scenario:
 def _serving_scenario(row: Measurement, profile: str) -> Scenario:
     fields = {"dp": 1, "output_tokens": 1} | _given(row, _SERVING_FIELDS)
     fields["dp"] = 1  # replicas work apart; their times are those of one
-    fields["compiled_batch"] = max(fields.get("compiled_batch", 1), fields.get("concurrency", 1))
+    fields.setdefault("concurrency", 1)
+    fields["compiled_batch"] = max(fields.get("compiled_batch", 1), fields["concurrency"])
     return Scenario(model=_scenario_model(row, fields), profile=profile, **fields)
 
 

@@ -226,7 +226,7 @@ def _attention_core(
     width = qk_size + (v_size if spec.latent is None else 0.0)
     read = _read_heads(spec, heads, kv_heads, work) * width
     cached = _cache_read(spec, visible, read, work) if work.decode else 0.0
-    stream = 0.0 if work.decode else _flash_stream(heads, kv_heads, qk_size, v_size, work)
+    stream = 0.0 if work.decode else _flash_stream(spec, heads, kv_heads, qk_size, v_size, work)
     busy = _lane_factor(work.sequences * work.query_tokens * heads, work) if work.decode else 1.0
     return Operator(
         "attention",
@@ -262,10 +262,13 @@ def _cache_read(spec: Attention, visible: Numeric, elements_per_token: Numeric, 
     return work.sequences * read / work.cp
 
 
-def _flash_stream(heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork) -> Numeric:
+def _flash_stream(
+    spec: Attention, heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork
+) -> Numeric:
     return work.sequences * attention.flash_hbm_bytes(
         work.query_tokens / work.cp,
         work.context_tokens,
+        float(spec.window),
         heads,
         kv_heads,
         qk_size,
@@ -318,14 +321,14 @@ def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
             backward_vector_elements=elementwise.softmax_vector_elements(routed, experts),
         ),
     ]
-    gathered = work.tokens * work.ep
+    gathered = work.routed_tokens
     rows = moe.tokens_per_expert(gathered, experts, float(spec.experts_per_token), work.moe_imbalance)
     rows = rows + work.dense_experts * np.maximum(gathered - rows, 0.0)
     local = experts / work.ep
     distinct = moe.distinct_experts(experts, float(spec.experts_per_token), gathered)
     routed_copies = np.minimum(experts, gathered * spec.experts_per_token)
     touched = (distinct + work.expert_padding * (routed_copies - distinct)) / work.ep
-    busy = np.minimum(local, touched)
+    busy = np.clip(touched, 1.0, local)
     expert = _feed_forward("expert_", rows * local / busy, hidden, spec.ffn_size / work.tp, busy, spec.gated, work)
     operators += [replace(operator, gathered=work.decode and operator.weighted) for operator in expert]
     summed = work.tokens * spec.experts_per_token

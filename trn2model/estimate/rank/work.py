@@ -14,13 +14,13 @@ class RankWork:
     """What one rank computes in one pass: tokens, contexts and its share of the model.
 
     `tokens` are the rows of its GEMMs; `shard_tokens` those of operators outside the tensor-parallel region
-    (fewer under sequence parallelism); `query_tokens` and `context_tokens` are per sequence and whole, `cp` ranks
-    share the pairs. `span_tokens` above the queries: the pass is the mean of many whose queries cover a stretch of
-    that many positions around these. `decode` reads the context from the KV cache and absorbs the MLA projections.
-    `expert_padding` 1 reads one expert for every routed token, however many tokens share an expert. In decode a row
-    of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle ones too. `kv_expansion` 1 reads keys and
-    values once for every query head; `dense_experts` 1 runs every expert on every token of a prompt and
-    adds up all their outputs in `expert_sum_passes`.
+    (fewer under sequence parallelism); `routed_tokens` come from all expert-parallel ranks together. `query_tokens` and
+    `context_tokens` are per sequence and whole, `cp` ranks share the pairs. `span_tokens` above the queries: the pass
+    is the mean of many whose queries cover a stretch of that many positions around these. `decode` reads the context of
+    the KV cache and absorbs the MLA projections. `expert_padding` 1 reads one expert for every routed token, however
+    many tokens share an expert. In decode a row of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle
+    ones too. `kv_expansion` 1 reads keys and values once for every query head; `dense_experts` 1 runs every expert on
+    every token of a prompt and adds up all their outputs in `expert_sum_passes`.
     """
 
     tokens: Numeric
@@ -31,6 +31,7 @@ class RankWork:
     tp: Numeric
     cp: Numeric
     ep: Numeric
+    routed_tokens: Numeric
     element_bytes: float
     kv_element_bytes: float
     moe_imbalance: Numeric

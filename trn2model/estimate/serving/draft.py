@@ -59,6 +59,7 @@ def with_draft(verified: Pass, drafts: Pass) -> Pass:
     return replace(
         verified,
         time=verified.time + fused,
+        stage_time=verified.stage_time + fused,
         parts={**verified.parts, "draft": fused},
         hbm_bytes=verified.hbm_bytes + drafts.hbm_bytes,
     )

@@ -30,20 +30,22 @@ class ServingMemory(NamedTuple):
 def serving_memory(resolved: Resolved, prefill: RankWork) -> ServingMemory:
     r"""HBM of one rank and the largest concurrency that fits.
 
-    .. math:: n_{max} = ep \left\lfloor \frac{C - W - A - R}{K + L} \right\rfloor
+    .. math::
+        n_{max} = ep \min\left( \left\lfloor \frac{C - W - R - a T}{K + L} \right\rfloor,
+        \left\lfloor \frac{C - W - R}{K + L + a s} \right\rfloor \right)
 
     Parameters
     ----------
     resolved : Resolved
         The scenario with all names looked up.
     prefill : RankWork
-        The prefill pass, whose transient activations set the working space.
+        The prefill pass of T tokens, whose working space per token, a, is that of decode too.
 
     Returns
     -------
     ServingMemory
-        Parts sum to what is used. Each sequence adds its cache and its logits; where not even the weights fit,
-        no request does.
+        Parts sum to what is used. Each sequence adds its cache and its logits, and s tokens to a decode step, which
+        works in the same space as prefill; where not even the weights fit, no request does.
     """
     plan, requests, model = resolved.plan, resolved.requests, resolved.model
     stages = stage_table(model, plan.pp, np.ones(plan.shape))
@@ -56,19 +58,24 @@ def serving_memory(resolved: Resolved, prefill: RankWork) -> ServingMemory:
     shape = weights.shape
     logits = (1.0 + requests.draft_tokens) * model.vocab_size / plan.tp * prefill.element_bytes * stages.counts[:, -1]
     local = np.ceil(requests.compiled_batch / plan.ep)
+    layer, gathered = _widest_layer(resolved, prefill), 2.0 * prefill.tokens * model.hidden_size * prefill.element_bytes
+    step_share = (1.0 + requests.draft_tokens) / plan.pp / prefill.tokens  # of a sequence, in the prefill pass
+    widest = np.maximum(local * step_share, 1.0)
     parts = {
         "weights": weights,
         "kv_cache": per_sequence * local,
-        "activations": np.broadcast_to(_widest_layer(resolved, prefill), shape),
+        "activations": np.broadcast_to(layer * widest, shape),
         "logits": logits * local,
-        "buffers": np.broadcast_to(2.0 * prefill.tokens * model.hidden_size * prefill.element_bytes, shape),
+        "buffers": np.broadcast_to(gathered * widest, shape),
         "reserve": np.full(shape, reserve_bytes(resolved)),
     }
     used = np.sum(list(parts.values()), axis=0)
     fullest = used.argmax(axis=0)[None]
     taken = {name: scalar(np.take_along_axis(part, fullest, axis=0)[0]) for name, part in parts.items()}
-    room = resolved.core.hbm_bytes - (used - parts["kv_cache"] - parts["logits"])
-    fitting = np.floor(np.maximum(room, 0.0) / np.maximum(per_sequence + logits, 1.0)).min(axis=0) * plan.ep
+    room = np.maximum(resolved.core.hbm_bytes - parts["weights"] - parts["reserve"], 0.0)
+    each, space = np.maximum(per_sequence + logits, 1.0), layer + gathered
+    beside = np.floor(np.maximum(room - space, 0.0) / each)
+    fitting = np.minimum(beside, np.floor(room / (each + space * step_share))).min(axis=0) * plan.ep
     total = scalar(np.take_along_axis(used, fullest, axis=0)[0])
     return ServingMemory(MemoryUse(resolved.core.hbm_bytes, total, taken), scalar(fitting.astype(np.int64)))
 

@@ -14,7 +14,7 @@ from trn2model.estimate.network.plan_network import Network
 from trn2model.estimate.rank.layer import embedding_operators, head_operators, layer_operators, sparse_operators
 from trn2model.estimate.rank.operators import OperatorTable, Widths, evaluate, tile_cores
 from trn2model.estimate.rank.rates import rank_rates
-from trn2model.estimate.rank.stages import stage_table
+from trn2model.estimate.rank.stages import StageTable, stage_table
 from trn2model.estimate.rank.work import RankWork, activation_bytes
 from trn2model.estimate.result import CommunicationUse
 from trn2model.formulas import Numeric
@@ -28,9 +28,13 @@ _HEAD_OPERATORS = frozenset({"embedding", "final_norm", "lm_head", "sampling"})
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Time of one pass by part, what it moves, and its operators with how often each runs."""
+    """Time of one pass by part, what it moves, and its operators with how often each runs.
+
+    `stage_time` is the share of the time for which the pass keeps the stage that works longest.
+    """
 
     time: Numeric
+    stage_time: Numeric
     parts: Mapping[str, Numeric]
     hbm_bytes: Numeric
     operators: OperatorTable
@@ -57,7 +61,7 @@ def prefill_work(
     context_tokens : Numeric
         Tokens seen, these included. [token]
     prompts : Numeric
-        Prompts of the pass. [1]
+        Prompts of the pass, shared out among the expert-parallel ranks. [1]
     span_tokens : Numeric
         Tokens of all chunks together; 0 for a prompt computed whole. [token]
 
@@ -67,10 +71,11 @@ def prefill_work(
         Tokens, contexts and shares.
     """
     plan = resolved.plan
-    tokens = prompts * query_tokens / plan.cp
+    sequences = np.ceil(prompts / plan.ep)
+    tokens = sequences * query_tokens / plan.cp
     shard = tokens / plan.tp if resolved.scenario.sequence_parallel else tokens
-    sequences = prompts * np.ones(plan.shape)
-    work = _work(resolved, tokens, shard, sequences, query_tokens, context_tokens, decode=False)
+    routed = prompts * query_tokens / plan.cp
+    work = _work(resolved, tokens, shard, routed, sequences, query_tokens, context_tokens, decode=False)
     return replace(work, span_tokens=span_tokens)
 
 
@@ -81,14 +86,14 @@ def decode_work(
     context_tokens: Numeric,
     span_tokens: Numeric = 0.0,
 ) -> RankWork:
-    """What one rank computes in one decode step; the expert-parallel ranks share the batch of a replica.
+    """What one rank computes in one decode step; the expert-parallel ranks share the batch.
 
     Parameters
     ----------
     resolved : Resolved
         The scenario with all names looked up.
     sequences : Numeric
-        Compiled batch of the replica. [1]
+        Batch that passes the stages together. [1]
     tokens_per_sequence : Numeric
         1, or more when drafts are verified. [token]
     context_tokens : Numeric
@@ -103,7 +108,8 @@ def decode_work(
     """
     local = np.ceil(sequences / resolved.plan.ep)
     tokens = local * tokens_per_sequence
-    work = _work(resolved, tokens, tokens, local, tokens_per_sequence, context_tokens, decode=True)
+    routed = sequences * tokens_per_sequence
+    work = _work(resolved, tokens, tokens, routed, local, tokens_per_sequence, context_tokens, decode=True)
     return replace(work, span_tokens=span_tokens)
 
 
@@ -135,20 +141,26 @@ def serving_pass(resolved: Resolved, work: RankWork, network: Network, head_toke
     widths = Widths(work.element_bytes, stored, sparse_weight_width(resolved), work.element_bytes)
     constants = resolved.profile.constants
     table = evaluate(operators, plan.shape, widths, sparse, rank_rates(resolved), resolved.core, constants)
-    totals = stage_table(model, plan.pp, np.ones(plan.shape)).totals
-    block = np.repeat(np.arange(len(blocks)), [len(b) for b in blocks])
-    count = np.broadcast_to(totals[block], table.time.shape)
+    stages = stage_table(model, plan.pp, np.ones(plan.shape))
+    sizes = [len(b) for b in blocks]
+    block = np.repeat(np.arange(len(blocks)), sizes)
+    count = np.broadcast_to(stages.totals[block], table.time.shape)
     calls = microbatch_calls(
         resolved, work, network, sequence_parallel=resolved.scenario.sequence_parallel and not work.decode, loss=False
     )
-    uses = [*_uses(calls, totals, table, count, resolved, decode=work.decode), *_stage_sends(resolved, work, network)]
+    uses = _uses(calls, stages.totals, table, count, resolved, decode=work.decode)
+    longest = _longest_stage(stages, np.add.reduceat(table.time, np.cumsum([0, *sizes[:-1]]), axis=0), calls, uses)
+    sends, send = _stage_sends(resolved, work, network)
+    uses.append(sends)
     parts = _operator_parts(table.names, table.time * count)
     for axis in ("tp", "cp", "ep", "pp"):
         parts[axis] = sum((use.exposed_time for use in uses if use.axis == axis), np.zeros(plan.shape))
     parts["fixed"] = np.full(plan.shape, constants.step_time)
     names = (*(layer.name for layer in model.layer_kinds), "embedding", "head")
+    time = np.sum(np.stack([np.asarray(part) for part in parts.values()]), axis=0)
     return Pass(
-        time=np.sum(np.stack([np.asarray(part) for part in parts.values()]), axis=0),
+        time=time,
+        stage_time=np.minimum(time, longest + send + constants.step_time),
         parts=parts,
         hbm_bytes=(table.hbm_bytes * count).sum(axis=0),
         operators=table,
@@ -176,6 +188,7 @@ def scaled(one: Pass, factor: Numeric) -> Pass:
     return replace(
         one,
         time=one.time * factor,
+        stage_time=one.stage_time * factor,
         parts={name: part * factor for name, part in one.parts.items()},
         hbm_bytes=one.hbm_bytes * factor,
         operator_count=one.operator_count * factor,
@@ -195,6 +208,7 @@ def _work(
     resolved: Resolved,
     tokens: Numeric,
     shard_tokens: Numeric,
+    routed_tokens: Numeric,
     sequences: Numeric,
     query_tokens: Numeric,
     context_tokens: Numeric,
@@ -211,6 +225,7 @@ def _work(
         tp=plan.tp,
         cp=plan.cp,
         ep=plan.ep,
+        routed_tokens=routed_tokens,
         element_bytes=activation_bytes(resolved.scenario.precision),
         kv_element_bytes=dtype(resolved.kv_dtype).storage_bytes,
         moe_imbalance=resolved.scenario.moe_imbalance,
@@ -297,9 +312,22 @@ def _exposed_shares(
     return shares
 
 
-def _stage_sends(resolved: Resolved, work: RankWork, network: Network) -> list[CommunicationUse]:
+def _longest_stage(
+    stages: StageTable,
+    block_time: NDArray[np.float64],
+    calls: Sequence[Call],
+    uses: Sequence[CommunicationUse],
+) -> NDArray[np.float64]:
+    """Time of the stage that works longest: its blocks, and what their collectives expose."""
+    for call, use in zip(calls, uses, strict=True):
+        block_time = block_time + call.forward * (use.exposed_time / np.maximum(use.count, 1.0))
+    return np.asarray((stages.counts * block_time).sum(axis=1).max(axis=0))
+
+
+def _stage_sends(resolved: Resolved, work: RankWork, network: Network) -> tuple[CommunicationUse, Numeric]:
+    """Transfers between stages, and what one of them takes."""
     payload = work.shard_tokens * resolved.model.hidden_size * work.element_bytes
     cost = network.cost(("pp",), "permute", payload)
     times = resolved.plan.pp - 1.0
     link = times * cost.time
-    return [CommunicationUse("pp", "permute", payload, times, cost.algorithm, link, link, cost.busbw)]
+    return CommunicationUse("pp", "permute", payload, times, cost.algorithm, link, link, cost.busbw), cost.time

@@ -19,6 +19,8 @@ _EACH: Final = 256
 _COARSE: Final = 320
 _MOST: Final = int(ROWS["concurrency"].maximum)
 _MILLISECONDS: Final = 1e3
+#: More requests for a gain below rounding are not worth having.
+_AS_GOOD: Final = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,24 +138,37 @@ def operating_point(scenario: Scenario, max_ttft: float | None = None, max_tpot:
     most = largest_concurrency(scenario)
     tried = _candidates(max(most, 1))
     estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
-    ttft, tpot = (np.asarray(getattr(estimate, name)) for name in ("ttft", "tpot_with_stalls"))
-    late = ttft > (np.inf if max_ttft is None else max_ttft)
-    slow = tpot > (np.inf if max_tpot is None else max_tpot)
-    allowed = ~late & ~slow & (tried <= most)
-    if not allowed.any():
-        return _no_point(estimate, most, max_ttft if late[0] else None, max_tpot)
-    rate = np.where(allowed, estimate.output_tokens_per_s, -1.0)
-    best = int(np.argmax(rate))
-    beyond = np.flatnonzero(slow & (tried > tried[best]))
+    best = _best(estimate, tried, most, max_ttft, max_tpot)
+    if best is None:
+        late = np.ravel(estimate.ttft)[0] > (np.inf if max_ttft is None else max_ttft)
+        return _no_point(estimate, most, max_ttft if late else None, max_tpot)
+    if tried[best] >= _EACH and most > _EACH:
+        around = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
+        tried = np.arange(around[0], around[1] + 1)
+        estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
+        best = _best(estimate, tried, most, max_ttft, max_tpot) or 0
+    tpot = np.ravel(estimate.tpot_with_stalls)
     limited, message = _why(int(tried[best]), float(tpot[best]), most, max_tpot)
-    if len(beyond) and max_tpot is not None:
+    if max_tpot is not None and best + 1 < len(tried) and tpot[best + 1] > max_tpot:
         limited = "tpot"
-        slower = _time(tpot[beyond[0]])
         message = (
-            f"{tried[best]:,} requests per replica: {tried[beyond[0]]:,} would take {slower} per token, "
+            f"{tried[best]:,} requests per replica: {tried[best + 1]:,} would take {_time(tpot[best + 1])} per token, "
             f"more than the limit of {_time(max_tpot)}; memory would hold {most:,}"
         )
     return _point(estimate, best, int(tried[best]), most, limited, message)
+
+
+def _best(
+    estimate: ServingEstimate, tried: NDArray[np.int64], most: int, max_ttft: float | None, max_tpot: float | None
+) -> int | None:
+    """Row of the largest throughput within the limits, the first of equals; None where no row keeps them."""
+    late = np.asarray(estimate.ttft) > (np.inf if max_ttft is None else max_ttft)
+    slow = np.asarray(estimate.tpot_with_stalls) > (np.inf if max_tpot is None else max_tpot)
+    allowed = ~late & ~slow & (tried <= most)
+    if not allowed.any():
+        return None
+    rate = np.where(allowed, estimate.output_tokens_per_s, -1.0)
+    return int(np.argmax(rate >= _AS_GOOD * rate.max()))
 
 
 def latency_violations(

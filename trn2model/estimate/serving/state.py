@@ -9,6 +9,7 @@ import numpy as np
 from trn2model.estimate.model.parameters import kv_heads_per_rank
 from trn2model.estimate.network.plan_network import Network
 from trn2model.estimate.serving.memory import kv_rank_bytes
+from trn2model.estimate.serving.passes import Pass
 from trn2model.formulas import Numeric, serving
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved
@@ -24,7 +25,7 @@ class SteadyState(NamedTuple):
 
 
 def steady_state(
-    resolved: Resolved, prefill: tuple[Numeric, Numeric], token_time: Numeric, transfer_time: Numeric
+    resolved: Resolved, prefill: tuple[Pass, Numeric], token_time: Numeric, transfer_time: Numeric
 ) -> SteadyState:
     """What full replicas reach: each slot takes the next request when one ends.
 
@@ -32,8 +33,8 @@ def steady_state(
     ----------
     resolved : Resolved
         The scenario resolved for serving.
-    prefill : tuple of Numeric
-        Time of a prefill pass [s] and its prompts [1].
+    prefill : tuple of Pass and Numeric
+        A prefill pass and its prompts [1].
     token_time : Numeric
         Time per output token without stalls. [s]
     transfer_time : Numeric
@@ -46,17 +47,17 @@ def steady_state(
     """
     plan, requests = resolved.plan, resolved.requests
     output, concurrency = requests.output_tokens, requests.concurrency
-    prefill_time, prompts = prefill
+    one, prompts = prefill
     apart = float(resolved.scenario.prefill_replicas)
     if apart:
         rate = serving.separate_request_rate(
-            prefill_time, token_time, output, concurrency, prompts, apart, plan.dp - apart
+            one.stage_time, token_time, output, concurrency, prompts, apart, plan.dp - apart
         )
-        latency = prefill_time + transfer_time + (output - 1.0) * token_time
+        latency = one.time + transfer_time + (output - 1.0) * token_time
         return SteadyState(token_time, rate * output, latency)
     mixing = 0.0 if has_static_graphs(resolved.system.chip) else resolved.profile.constants.phase_overlap_fraction
-    cycle = serving.request_cycle_time(prefill_time, token_time, output, concurrency, prompts, mixing)
-    stalled = serving.stalled_token_time(cycle, prefill_time, token_time, output)
+    cycle = serving.request_cycle_time(one.time, one.stage_time, token_time, output, concurrency, prompts, mixing)
+    stalled = serving.stalled_token_time(cycle, one.time, token_time, output)
     return SteadyState(stalled, plan.dp * concurrency * output / cycle, cycle)
 
 
@@ -113,7 +114,10 @@ def serving_notes(resolved: Resolved) -> tuple[str, ...]:
             "from HBM at no cost"
         )
     if np.any(resolved.plan.pp > 1):
-        notes.append("a token passes the pipeline stages one after another; the stages do not overlap")
+        notes.append(
+            "pipeline stages work on different prompts and different groups of the batch at the same time; the chunks "
+            "of one prompt follow each other through all stages"
+        )
     if resolved.scenario.prefill_replicas:
         notes.append("prefill and decode replicas are full; the cache of a prompt moves while others run")
     if model.layer_kinds[0].attention.latent is not None:

@@ -102,7 +102,7 @@ class ServingEstimate:
 def estimate_serving(resolved: Resolved) -> ServingEstimate:
     r"""Estimate prefill, decode and the steady state of a replica.
 
-    .. math:: \text{tokens/s} = dp \frac{c\,o}{c\,t_{prefill} + o\,t_{decode} / n}
+    .. math:: \text{tokens/s} = dp \frac{c\,o}{c\,t_{prefill} + (o - 1)\,t_{decode} / n}
 
     Parameters
     ----------
@@ -122,7 +122,8 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
     Notes
     -----
     A decode step costs the compiled batch, whatever the concurrency; the context of a step is the mean over the
-    output. With expert parallelism each ep rank prefills a prompt of its own in the same pass.
+    output. With expert parallelism each ep rank prefills a prompt of its own in the same pass. Pipeline stages work
+    on different prompts, and on different groups of the batch, at the same time.
     """
     resolved = _aligned(resolved)
     requests = resolved.requests
@@ -164,7 +165,7 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
     )
 
 
-def prefill_pass(resolved: Resolved, network: Network, prompts: Numeric = 1.0) -> tuple[Pass, RankWork]:
+def prefill_pass(resolved: Resolved, network: Network, prompts: Numeric | None = None) -> tuple[Pass, RankWork]:
     """Prefill of one prompt (or several together): its bucket whole, or in equal chunks with a growing context.
 
     Parameters
@@ -173,30 +174,39 @@ def prefill_pass(resolved: Resolved, network: Network, prompts: Numeric = 1.0) -
         The scenario resolved for serving.
     network : Network
         Where groups sit.
-    prompts : Numeric
-        Prompts of the pass. [1]
+    prompts : Numeric or None
+        Prompts of the pass. None: a prompt that finds the replica free, with which a static graph computes one on
+        every expert-parallel rank. [1]
 
     Returns
     -------
     tuple of Pass and RankWork
         The sum over the chunks, and the work of one chunk (at the mean context).
+
+    Notes
+    -----
+    A static graph pads the last chunk; other engines compute what is left, here as chunks a little smaller.
     """
     requests = resolved.requests
+    static = has_static_graphs(resolved.system.chip)
+    if prompts is None:
+        prompts = resolved.plan.ep if static else np.ones(resolved.plan.shape)
     bucket = requests.context_bucket
     chunk = np.minimum(bucket, requests.prefill_chunk) if requests.prefill_chunk else bucket
     chunks = np.ceil(bucket / chunk)
+    chunk = chunk if static else bucket / chunks
     cached = requests.input_tokens - requests.prefill_tokens
-    context = cached + (bucket + chunk) / 2.0
-    work = prefill_work(resolved, chunk, context, prompts, bucket)
+    context = cached + (chunks + 1.0) * chunk / 2.0
+    work = prefill_work(resolved, chunk, context, prompts, chunks * chunk)
     whole = scaled(serving_pass(resolved, work, network, work.sequences), chunks)
     if resolved.draft is None:
         return whole, work
     small = draft_resolved(resolved, resolved.draft)
-    guess = prefill_work(small, chunk, context, prompts, bucket)
+    guess = prefill_work(small, chunk, context, prompts, chunks * chunk)
     return with_draft(whole, scaled(serving_pass(small, guess, plan_network(small), guess.sequences), chunks)), work
 
 
-def batched_prefill(resolved: Resolved, network: Network, single: Pass) -> tuple[Numeric, Numeric]:
+def batched_prefill(resolved: Resolved, network: Network, single: Pass) -> tuple[Pass, Numeric]:
     """Prefill pass of replicas that are full, and its prompts.
 
     Parameters
@@ -210,18 +220,22 @@ def batched_prefill(resolved: Resolved, network: Network, single: Pass) -> tuple
 
     Returns
     -------
-    tuple of Numeric
-        Time [s] and prompts [1]: one per ep rank with static graphs; as many as fill a pass without.
+    tuple of Pass and Numeric
+        The pass and its prompts [1]: one per ep rank with static graphs; as many as fill a pass without.
     """
     plan, requests = resolved.plan, resolved.requests
     if has_static_graphs(resolved.system.chip):
-        return single.time, plan.ep
-    prompts = prompts_per_pass(requests.context_bucket, requests.concurrency)
-    return prefill_pass(resolved, network, prompts)[0].time, prompts * plan.ep
+        return single, plan.ep
+    each = prompts_per_pass(requests.context_bucket, requests.concurrency)
+    prompts = np.minimum(each * plan.ep, requests.concurrency)
+    return prefill_pass(resolved, network, prompts)[0], prompts
 
 
 def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric, span_tokens: Numeric = 0.0) -> Pass:
-    """One decode step of the compiled batch, with the guesses of a draft model before it.
+    """One token for every request of the compiled batch, with the guesses of a draft model before it.
+
+    With pipeline stages the batch travels in groups, one behind the other; where the stage that works longest makes
+    them wait, the part "wait" says how long.
 
     Parameters
     ----------
@@ -241,14 +255,15 @@ def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric, s
     """
     requests = resolved.requests
     per_sequence = 1.0 + requests.draft_tokens
-    work = decode_work(resolved, requests.compiled_batch, per_sequence, context_tokens, span_tokens)
+    group = np.ceil(requests.compiled_batch / resolved.plan.pp)
+    work = decode_work(resolved, group, per_sequence, context_tokens, span_tokens)
     step = serving_pass(resolved, work, network, work.tokens)
-    if resolved.draft is None:
-        return step
-    small = draft_resolved(resolved, resolved.draft)
-    guess = decode_work(small, requests.compiled_batch, 1.0, context_tokens, span_tokens)
-    drafts = serving_pass(small, guess, plan_network(small), guess.tokens)
-    return with_draft(step, scaled(drafts, requests.draft_tokens))
+    if resolved.draft is not None:
+        small = draft_resolved(resolved, resolved.draft)
+        guess = decode_work(small, group, 1.0, context_tokens, span_tokens)
+        drafts = serving_pass(small, guess, plan_network(small), guess.tokens)
+        step = with_draft(step, scaled(drafts, requests.draft_tokens))
+    return _in_groups(step, np.ceil(requests.compiled_batch / group), resolved.plan.pp)
 
 
 def decode_context(resolved: Resolved) -> Numeric:
@@ -290,6 +305,19 @@ def decode_span(resolved: Resolved) -> Numeric:
         The output, less the share that a compiled graph reads from the first step on. [token]
     """
     return resolved.requests.output_tokens * (1.0 - resolved.profile.constants.kv_padding)
+
+
+def _in_groups(step: Pass, groups: Numeric, stages: Numeric) -> Pass:
+    """Token time of groups that follow each other through the stages, and what a rank reads meanwhile."""
+    if not np.any(stages > 1.0):
+        return step
+    wait = np.maximum(groups * step.stage_time - step.time, 0.0)
+    return replace(
+        step,
+        time=step.time + wait,
+        parts={**step.parts, "wait": wait},
+        hbm_bytes=step.hbm_bytes * groups / stages,
+    )
 
 
 def _plain(parts: Mapping[str, Numeric]) -> dict[str, Numeric]:

@@ -63,6 +63,7 @@ def training_work(resolved: Resolved) -> RankWork:
         tp=plan.tp,
         cp=plan.cp,
         ep=plan.ep,
+        routed_tokens=tokens * plan.ep,
         element_bytes=activation_bytes(scenario.precision),
         kv_element_bytes=activation_bytes(scenario.precision),
         moe_imbalance=scenario.moe_imbalance,

@@ -220,8 +220,7 @@ def ink_on(colour: str) -> str:
 
 
 def register_templates() -> None:
-    """Register the templates of both modes with Plotly, and no default; calling it again changes nothing."""
-    pio.templates.default = None
+    """Register the templates of both modes with Plotly; calling it again changes nothing."""
     for mode in PALETTES:
         if template_name(mode) not in pio.templates:
             pio.templates[template_name(mode)] = go.layout.Template(_template(mode))
@@ -248,6 +247,7 @@ def ready(figure: Mapping[str, Any]) -> go.Figure:
     for name in layout:
         if axis := _AXIS.fullmatch(name):
             defaults[name] = defaults[axis[1]]
+    pio.templates.default = None  # Streamlit names one when it is imported
     return go.Figure(figure["data"], {**_over(defaults, layout), "datarevision": 0}, _validate=False)
 
 
