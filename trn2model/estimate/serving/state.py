@@ -11,6 +11,7 @@ from trn2model.estimate.network.plan_network import Network
 from trn2model.estimate.serving.memory import kv_rank_bytes
 from trn2model.estimate.serving.passes import Pass
 from trn2model.formulas import Numeric, serving
+from trn2model.specs.model import Moe
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved
 from trn2model.specs.serving_engine import has_static_graphs
@@ -118,8 +119,18 @@ def serving_notes(resolved: Resolved) -> tuple[str, ...]:
             "pipeline stages work on different prompts and different groups of the batch at the same time; the chunks "
             "of one prompt follow each other through all stages"
         )
+    if resolved.profile.constants.dense_experts and any(
+        isinstance(kind.feed_forward, Moe) for kind in model.layer_kinds
+    ):
+        notes.append(
+            f"profile {resolved.profile.name} runs every expert on every token of a prompt, as the measured software "
+            "does; software that routes prompts to their own experts is faster (profile achievable)"
+        )
     if resolved.scenario.prefill_replicas:
-        notes.append("prefill and decode replicas are full; the cache of a prompt moves while others run")
+        notes.append(
+            "prefill and decode replicas are full; the cache of a prompt moves while others run, each rank sending its "
+            "own copy"
+        )
     if model.layer_kinds[0].attention.latent is not None:
         notes.append("the latent cache of MLA is held by every tensor-parallel rank")
     return tuple(notes)
