@@ -24,6 +24,7 @@ PART_NAMES: Final = {
     "request": "host time of a request",
     "draft": "draft model",
     "kv_transfer": "transfer of the KV cache",
+    "wait": "waiting for the longest stage",
 }
 #: part of a phase -> name short enough for an axis
 SHORT_NAMES: Final = {
@@ -37,6 +38,7 @@ SHORT_NAMES: Final = {
     "request": "request",
     "draft": "draft",
     "kv_transfer": "KV transfer",
+    "wait": "stage wait",
 }
 #: place in the palette; compute is blue, communication warm
 PART_COLOURS: Final = {
@@ -50,6 +52,7 @@ PART_COLOURS: Final = {
     "pp": 8,
     "kv_transfer": 8,
     "draft": 6,
+    "wait": 9,
     "fixed": 9,
     "request": 9,
 }
