@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,47 @@ def test_limits_that_one_request_breaks_are_named() -> None:
     assert (late.concurrency, late.limited_by) == (0, "ttft")
     assert "even one request" in slow.message
     assert "first token" in late.message
+    assert late.message.endswith("limit 10 ms: no concurrency keeps it")
+    both = operating_point(SCENARIO, max_ttft=0.01, max_tpot=0.001)
+    assert both.limited_by == "ttft"
+    assert late.message in both.message
+    assert slow.message in both.message
+
+
+def test_prefill_that_sets_the_rate_is_named() -> None:
+    apart = Scenario(model="llama-3.1-70b", system="trn2-ultraserver", prefill_replicas=1, profile="achievable")
+    lone = Scenario(profile="achievable", output_tokens=1)
+    for scenario, said in ((apart, "the prefill replicas bring no more"), (lone, "prefill alone sets the rate")):
+        for limit in (None, 0.05):
+            point = operating_point(scenario, max_tpot=limit)
+            assert point.limited_by == "range"
+            assert said in point.message
+            more = estimate(replace(scenario, concurrency=point.concurrency + 40), "serve")
+            assert more.output_tokens_per_s == pytest.approx(point.output_tokens_per_s, rel=1e-9)
+            assert more.feasible
+    tight = operating_point(apart, max_tpot=0.012)
+    assert tight.limited_by == "tpot"
+    assert tight.message.startswith("1 request per replica: 2 would take ")
+
+
+def test_throughput_that_falls_again_is_no_matter_of_prefill() -> None:
+    point = operating_point(Scenario(model="llama-3.1-8b", input_tokens=16, output_tokens=16))
+    assert point.limited_by == "range"
+    assert point.concurrency < point.max_concurrency
+    assert "more bring no throughput" in point.message
+
+
+def test_what_leaves_no_room_for_one_request_is_told_apart() -> None:
+    box = Scenario(model="llama-3.1-70b", system="trn2.48xlarge", tp=8)
+    weights = operating_point(replace(box, tp=4)).message
+    assert "the weights alone take 32.86 GiB, more than the 24 GiB of HBM per logical core" in weights
+    wide = replace(box, input_tokens=130_000, kv_dtype="fp8", cp=2, sequence_parallel=False)
+    space = operating_point(wide).message
+    assert space.startswith("the working space of a prefill pass takes 7.594 GiB, more than the weights (16.43 GiB)")
+    long = operating_point(replace(box, input_tokens=100_000)).message
+    assert long.startswith("KV cache and logits of one request take 3.8")
+    drafted = replace(box, tp=4, draft_model="llama-3.1-8b", draft_tokens=2, acceptance=0.5)
+    assert "the weights with those of the draft model alone take" in operating_point(drafted).message
 
 
 def test_broken_limits_are_violations_with_a_remedy() -> None:

@@ -13,6 +13,7 @@ from trn2model.estimate.serving.steady import ServingEstimate, estimate_serving
 from trn2model.specs.fields import AUTO
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import ROWS, Scenario
+from trn2model.units import from_si
 
 #: Every concurrency up to here is tried; beyond, steps of about 2 %.
 _EACH: Final = 256
@@ -140,21 +141,13 @@ def operating_point(scenario: Scenario, max_ttft: float | None = None, max_tpot:
     estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
     best = _best(estimate, tried, most, max_ttft, max_tpot)
     if best is None:
-        late = np.ravel(estimate.ttft)[0] > (np.inf if max_ttft is None else max_ttft)
-        return _no_point(estimate, most, max_ttft if late else None, max_tpot)
+        return _no_point(estimate, most, max_ttft, max_tpot)
     if tried[best] >= _EACH and most > _EACH:
         around = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
-        tried = np.arange(around[0], around[1] + 1)
+        tried = np.union1d(tried, np.arange(around[0], around[1] + 1))
         estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
         best = _best(estimate, tried, most, max_ttft, max_tpot) or 0
-    tpot = np.ravel(estimate.tpot_with_stalls)
-    limited, message = _why(int(tried[best]), float(tpot[best]), most, max_tpot)
-    if max_tpot is not None and best + 1 < len(tried) and tpot[best + 1] > max_tpot:
-        limited = "tpot"
-        message = (
-            f"{tried[best]:,} requests per replica: {tried[best + 1]:,} would take {_time(tpot[best + 1])} per token, "
-            f"more than the limit of {_time(max_tpot)}; memory would hold {most:,}"
-        )
+    limited, message = _why(estimate, tried, best, most, max_tpot)
     return _point(estimate, best, int(tried[best]), most, limited, message)
 
 
@@ -206,28 +199,77 @@ def _sweep(scenario: Scenario, field: str, values: NDArray[np.int64]) -> Serving
 
 
 def _candidates(most: int) -> NDArray[np.int64]:
+    """What is tried: up to what fits, and one more to see whether it would bring anything."""
     each = np.arange(1, min(most, _EACH) + 1)
     beyond = np.rint(np.geomspace(_EACH, most, _COARSE)) if most > _EACH else np.empty(0)
-    return np.union1d(each, beyond).astype(np.int64)
+    return np.union1d(np.union1d(each, beyond), min(most + 1, _MOST)).astype(np.int64)
 
 
 def _no_point(estimate: ServingEstimate, most: int, max_ttft: float | None, max_tpot: float | None) -> OperatingPoint:
+    """Point of no request, with every limit that a single one breaks."""
     if most < 1:
-        limited, message = "memory", "not even one request fits into HBM beside the weights"
-    elif max_ttft is not None:
-        limited = "ttft"
-        message = f"a prompt takes {_time(np.ravel(estimate.ttft)[0])} to its first token, limit {_time(max_ttft)}"
-    else:
-        tpot = np.ravel(estimate.tpot_with_stalls)[0]
-        limited, message = "tpot", f"even one request takes {_time(tpot)} per token, limit {_time(max_tpot or 0.0)}"
-    return _point(estimate, 0, 0, most, limited, message)
+        return _point(estimate, 0, 0, most, "memory", _no_room(estimate))
+    ttft, tpot = float(np.ravel(estimate.ttft)[0]), float(np.ravel(estimate.tpot_with_stalls)[0])
+    late = max_ttft is not None and ttft > max_ttft
+    said = []
+    if max_ttft is not None and late:
+        limit = f"limit {_time(max_ttft)}"
+        said.append(f"a prompt takes {_time(ttft)} to its first token, {limit}: no concurrency keeps it")
+    if max_tpot is not None and tpot > max_tpot:
+        said.append(f"even one request takes {_time(tpot)} per token, limit {_time(max_tpot)}")
+    return _point(estimate, 0, 0, most, "ttft" if late else "tpot", "; ".join(said))
 
 
-def _why(concurrency: int, tpot: float, most: int, max_tpot: float | None) -> tuple[str, str]:
-    limit = "" if max_tpot is None else f", limit {_time(max_tpot)}"
-    if concurrency == most < _MOST:
-        return "memory", f"{concurrency:,} requests per replica: HBM holds no more; {_time(tpot)} per token{limit}"
-    return "range", f"{concurrency:,} requests per replica: more bring no throughput; {_time(tpot)} per token{limit}"
+def _no_room(estimate: ServingEstimate) -> str:
+    """Which part of the fullest rank leaves no room for a single request, in GiB."""
+    parts = {name: float(np.ravel(part)[0]) for name, part in estimate.memory.parts.items()}
+    capacity = estimate.memory.capacity_bytes
+    weights, reserve = parts["weights"], parts["reserve"]
+    space = parts["activations"] + parts["buffers"]
+    whose = "weights with those of the draft model" if estimate.resolved.draft is not None else "weights"
+    hbm = f"the {_gib(capacity)} of HBM per {_rank(estimate)}"
+    if weights > capacity:
+        return f"the {whose} alone take {_gib(weights)}, more than {hbm}"
+    if weights + reserve > capacity:
+        return f"the {whose} take {_gib(weights)} and the runtime {_gib(reserve)}, together more than {hbm}"
+    if weights + reserve + space > capacity:
+        return (
+            f"the working space of a prefill pass takes {_gib(space)}, more than the {whose} ({_gib(weights)}) and the "
+            f"runtime ({_gib(reserve)}) leave of {hbm}"
+        )
+    one, left = parts["kv_cache"] + parts["logits"], capacity - weights - reserve - space
+    return (
+        f"KV cache and logits of one request take {_gib(one)}, more than the {_gib(left)} that {whose}, runtime and "
+        f"working space leave of {hbm}"
+    )
+
+
+def _why(
+    estimate: ServingEstimate, tried: NDArray[np.int64], best: int, most: int, max_tpot: float | None
+) -> tuple[str, str]:
+    """What keeps a point from more throughput, and a sentence on it."""
+    rate, tpot = np.ravel(estimate.output_tokens_per_s), np.ravel(estimate.tpot_with_stalls)
+    head = f"{_requests(int(tried[best]))} per replica"
+    more = np.flatnonzero((rate > rate[best] / _AS_GOOD) & (tried > tried[best]) & (tried <= most))
+    if max_tpot is not None and len(more):
+        late = more[0]
+        return "tpot", (
+            f"{head}: {tried[late]:,} would take {_time(tpot[late])} per token, more than the limit of "
+            f"{_time(max_tpot)}; memory would hold {most:,}"
+        )
+    tail = f"{_time(tpot[best])} per token" + ("" if max_tpot is None else f", limit {_time(max_tpot)}")
+    if tried[best] == _MOST:
+        return "range", f"{head}: the largest concurrency there is; {tail}"
+    following = rate[best + 1]
+    scenario = estimate.resolved.scenario
+    prefill = bool(scenario.prefill_replicas) or np.max(estimate.resolved.requests.output_tokens) == 1
+    level = prefill and _AS_GOOD * rate[best] <= following <= rate[best] / _AS_GOOD
+    if tried[best] == most and not level:
+        return "memory", f"{head}: HBM holds no more; {tail}"
+    if not level:
+        return "range", f"{head}: more bring no throughput; {tail}"
+    bound = "the prefill replicas bring no more" if scenario.prefill_replicas else "prefill alone sets the rate"
+    return "range", f"{head}: {bound}; {tail}"
 
 
 def _point(
@@ -249,3 +291,15 @@ def _point(
 
 def _time(seconds: float) -> str:
     return f"{seconds:,.4g} s" if seconds >= 1.0 else f"{_MILLISECONDS * seconds:,.4g} ms"
+
+
+def _requests(number: int) -> str:
+    return f"{number:,} request" + ("" if number == 1 else "s")
+
+
+def _gib(value: float) -> str:
+    return f"{from_si(value, 'GiB'):,.4g} GiB"
+
+
+def _rank(estimate: ServingEstimate) -> str:
+    return "GPU" if estimate.resolved.system.chip.family == "gpu" else "logical core"
