@@ -45,16 +45,60 @@ def test_what_does_not_fit_is_hollow_and_dotted() -> None:
 
 
 def test_labels_that_would_cover_others_are_left_out() -> None:
-    crowded = figure(line([1, 1.01, 1.02, 50], [1, 1.01, 1.02, 50]))["data"][0]
-    assert crowded["text"] == ["label 0", "", "", "label 3"]
+    crowded = figure(line([20, 20.1, 20.2, 50], [20, 20.1, 20.2, 50]))["data"][0]
+    assert crowded["text"] == ["label 0", "label 1", "", "label 3"]
+    assert crowded["textposition"][:2] == ["top left", "bottom right"]
     assert len(crowded["customdata"]) == 4
 
 
-@pytest.mark.parametrize(("limit", "from_x"), [(2.0, 2.0), (1e9, 30 * 1.08), (0.0, 0.0)])
-def test_the_region_ends_at_the_axes(limit: float, from_x: float) -> None:
-    shape = figure(line([1, 30], [1, 5]), region=Region("limit", x_from=limit))["layout"]["shapes"][0]
-    assert shape["x0"] == pytest.approx(from_x)
-    assert shape["x1"] == pytest.approx(30 * 1.08)
+def test_labels_stand_clear_of_their_line() -> None:
+    """Above a falling line is right of a point, above a rising one left of it; the first has no room on the left."""
+    falling = figure(line([10, 20, 30], [30, 20, 10]))["data"][0]
+    assert falling["textposition"] == ["top right", "top right", "bottom left"]
+    logs = Axes("x", "y", "log", "log")
+    rising = figure(line([1, 10, 100], [1, 10, 100]), axes=logs)["data"][0]
+    assert rising["textposition"] == ["bottom right", "top left", "top left"]
+
+
+def test_a_label_gives_way_to_a_mark_and_to_the_limit() -> None:
+    plain = [20, 30, 40], [40, 30, 20]
+    marked = figure(line(*plain), marks=(Mark("here", 30, 30, "star", 1),))["data"][0]
+    assert marked["text"] == ["label 0", "", "label 2"]
+    limited = figure(line(*plain), region=Region("limit", y_to=31.5))["data"][0]
+    assert limited["textposition"][1] == "bottom left"
+
+
+def test_the_region_begins_at_the_limit() -> None:
+    area, edge = figure(line([1, 30], [1, 5]), region=Region("limit", x_from=2.0))["layout"]["shapes"]
+    assert (area["x0"], area["x1"]) == (2.0, pytest.approx(30 * 1.08))
+    assert edge["x0"] == edge["x1"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("region", "shaded", "words"),
+    [
+        (Region("fast", x_from=1e9, limit="limit"), False, "limit: right of this chart"),
+        (Region("fast", x_from=1e-9, limit="limit"), True, "limit: left of this chart"),
+        (Region("low", y_to=1e9, limit="limit"), True, "limit: above this chart"),
+        (Region("low", y_to=1e-9), False, "low: below this chart"),
+    ],
+)
+def test_a_limit_off_the_axes_has_no_line(region: Region, shaded: bool, words: str) -> None:
+    layout = figure(line([1, 30], [1, 50]), region=region, axes=Axes("x", "y", "log", "log"))["layout"]
+    assert [shape["type"] for shape in layout["shapes"]] == ["rect"] * shaded
+    assert layout["annotations"][0]["text"] == words
+    if shaded:
+        for axis in "xy":
+            ends = [10**end for end in layout[f"{axis}axis"]["range"]]
+            assert [layout["shapes"][0][f"{axis}{end}"] for end in (0, 1)] == pytest.approx(ends)
+
+
+def test_the_words_of_a_region_leave_the_points_free() -> None:
+    logs = Axes("x", "y", "log", "log")
+    rising = figure(line([1, 10, 100], [1, 10, 100]), region=Region("low", y_to=1e9), axes=logs)
+    falling = figure(line([1, 10, 100], [100, 10, 1]), region=Region("low", y_to=1e9), axes=logs)
+    places = [(drawn["layout"]["annotations"][0]["xanchor"]) for drawn in (rising, falling)]
+    assert places == ["right", "left"]
 
 
 def test_a_region_below_on_a_log_axis_and_one_of_words_alone() -> None:
@@ -68,3 +112,14 @@ def test_a_region_below_on_a_log_axis_and_one_of_words_alone() -> None:
 def test_short_log_axes_name_the_values_between_powers() -> None:
     axis = figure(line([20, 90], [1, 2]), axes=Axes("x", "y", "log", "linear"))["layout"]["xaxis"]
     assert {"20", "50", "100"} <= set(axis["ticktext"])
+
+
+@pytest.mark.parametrize("ends", [(2.9, 7.1), (1.0, 1.01), (14, 16), (0.0021, 0.02), (3, 120), (52_000, 61_000)])
+def test_a_log_axis_has_two_labelled_ticks_at_least(ends: tuple[float, float]) -> None:
+    axis = figure(line([1, 2], list(ends)), axes=Axes("x", "y", "linear", "log"))["layout"]["yaxis"]
+    low, high = (10**end for end in axis["range"])
+    ticks = axis["tickvals"]
+    assert 2 <= len(ticks) <= 8
+    assert all(low <= tick <= high for tick in ticks)
+    assert len(set(axis["ticktext"])) == len(ticks)
+    assert [float(text.replace(",", "")) for text in axis["ticktext"]] == pytest.approx(ticks)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from trn2model.ui.charts.chart import Chart, Words, compose
+from trn2model.ui.charts.places import Box, Plane, Point, Scale, along, around, label_places, note_box
 from trn2model.ui.charts.template import Mode, Palette, palette
 from trn2model.ui.tables import Table
 
-Scale = Literal["linear", "log"]
 _PAD: Final = 0.08
 #: Decades above which a log axis names powers of ten only.
 _DECADES: Final = 2.0
-#: Room of a label as a share of the axes on a narrow chart.
-_LABEL_ROOM: Final = (0.11, 0.07)
+#: Labelled ticks that a log axis should have, and into how many steps it is cut where it has fewer.
+_FEW_TICKS: Final = 3
+_STEPS: Final = 5
+#: Half the room that a limit's line takes, as a share of the plot.
+_EDGE: Final = 0.006
 _HEIGHT: Final = 340
 
 
@@ -32,6 +35,7 @@ class Curve:
     solid: Sequence[bool]
     colour: int
     markers: bool = True
+    sides: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,15 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Shaded part of the plane from a limit to the edge: right of `x_from` or below `y_to`; without one, words only."""
+    """Shaded part of the plane from a limit to the edge: right of `x_from` or below `y_to`; without one, words only.
+
+    `limit` names the limit where it lies off the axes, so that no line can show it.
+    """
 
     label: str
     x_from: float | None = None
     y_to: float | None = None
+    limit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +117,14 @@ def curves(
         "hovermode": "closest",
         "margin": {"t": 8},
     }
+    plane = Plane(axes.x_scale, axes.y_scale, x_range, y_range)
+    taken = [around((plane.across(mark.x), plane.up(mark.y))) for mark in marks]
     if region:
-        layout |= _shade(region, axes, x_range, y_range, colours)
-    traces = [trace for line in lines for trace in _line(_thinned(line, axes, x_range, y_range), colours)]
+        places = [place for line in lines for place in along(_corners(line, plane))]
+        shaded, boxes = _shade(region, plane, places, taken, colours)
+        layout |= shaded
+        taken += boxes
+    traces = [trace for line in lines for trace in _line(_labelled(line, plane, taken), colours)]
     traces += [_mark(mark, colours) for mark in marks]
     return compose(words, traces, layout, table, mode, _HEIGHT)
 
@@ -130,29 +143,35 @@ def _axis(title: str, scale: Scale, extent: tuple[float, float]) -> dict[str, An
     if scale == "log" and extent[1] - extent[0] > _DECADES:
         axis |= {"dtick": 1, "exponentformat": "SI"}
     elif scale == "log":
-        powers = range(math.floor(extent[0]), math.ceil(extent[1]) + 1)
-        values = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+        values = _ticks(extent)
         axis |= {"tickmode": "array", "tickvals": values, "ticktext": [f"{value:,.6g}" for value in values]}
     return axis
 
 
-def _thinned(line: Curve, axes: Axes, x_range: tuple[float, float], y_range: tuple[float, float]) -> Curve:
-    """Line without the labels that would cover one before them."""
-    kept: list[tuple[float, float]] = []
-    labels = []
-    for x, y, label in zip(line.x, line.y, line.labels, strict=True):
-        place = _share(x, axes.x_scale, x_range), _share(y, axes.y_scale, y_range)
-        free = all(
-            abs(place[0] - other[0]) > _LABEL_ROOM[0] or abs(place[1] - other[1]) > _LABEL_ROOM[1] for other in kept
-        )
-        labels.append(label if free else "")
-        if free and label:
-            kept.append(place)
-    return replace(line, labels=labels)
+def _ticks(extent: tuple[float, float]) -> list[float]:
+    """Ones, twos and fives of a short log axis; equal steps where it holds too few of them to be read."""
+    low, high = 10.0 ** extent[0], 10.0 ** extent[1]
+    powers = range(math.floor(extent[0]), math.ceil(extent[1]) + 1)
+    values = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+    shown = [value for value in values if low <= value <= high]
+    if len(shown) >= _FEW_TICKS:
+        return shown
+    least = (high - low) / _STEPS
+    unit = 10.0 ** math.floor(math.log10(least))
+    step = next(digit * unit for digit in (1, 2, 5, 10) if digit * unit >= least)
+    return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _share(value: float, scale: Scale, extent: tuple[float, float]) -> float:
-    return (_place(value, scale) - extent[0]) / (extent[1] - extent[0])
+def _corners(line: Curve, plane: Plane) -> list[Point]:
+    return [(plane.across(x), plane.up(y)) for x, y in zip(line.x, line.y, strict=True)]
+
+
+def _labelled(line: Curve, plane: Plane, taken: Sequence[Box]) -> Curve:
+    """Line with its labels placed, without those that would cover something."""
+    if not any(line.labels):
+        return line
+    labels, sides = label_places(_corners(line, plane), line.labels, taken)
+    return replace(line, labels=labels, sides=sides)
 
 
 def _line(line: Curve, colours: Palette) -> list[dict[str, Any]]:
@@ -171,7 +190,8 @@ def _line(line: Curve, colours: Palette) -> list[dict[str, Any]]:
         "x": list(line.x),
         "y": list(line.y),
         "text": list(line.labels),
-        "textposition": "top center",
+        "textposition": list(line.sides) or "top center",
+        "cliponaxis": not line.markers,
         "textfont": {"size": 11, "color": colours.muted},
         "customdata": list(line.notes),
         "marker": marker,
@@ -204,56 +224,68 @@ def _mark(mark: Mark, colours: Palette) -> dict[str, Any]:
             "color": colours.series[mark.colour],
             "line": {"color": colours.text, "width": 1.5},
         },
+        "cliponaxis": False,
         "hovertemplate": f"{mark.name}<extra></extra>",
     }
 
 
 def _shade(
-    region: Region, axes: Axes, x_range: tuple[float, float], y_range: tuple[float, float], colours: Palette
-) -> dict[str, Any]:
-    """Rectangle of the region, cut off at the axes; layout shapes count in values, annotations in decades."""
-    x_low, x_high = (_value(end, axes.x_scale) for end in x_range)
-    y_low, y_high = (_value(end, axes.y_scale) for end in y_range)
-    x_from = x_low if region.x_from is None else min(max(region.x_from, x_low), x_high)
-    y_to = y_high if region.y_to is None else min(max(region.y_to, y_low), y_high)
+    region: Region, plane: Plane, places: Sequence[Point], taken: Sequence[Box], colours: Palette
+) -> tuple[dict[str, Any], list[Box]]:
+    """Shapes and words of the region, and the room they take; a limit off the axes has no line."""
+    whole = (0.0, 0.0, 1.0, 1.0)
+    if region.x_from is not None:
+        at = plane.across(region.x_from)
+        beyond = {-1: "left of", 1: "right of"}
+        shaded, edge = (max(at, 0.0), 0.0, 1.0, 1.0), (at - _EDGE, 0.0, at + _EDGE, 1.0)
+    elif region.y_to is not None:
+        at = plane.up(region.y_to)
+        beyond = {-1: "below", 1: "above"}
+        shaded, edge = (0.0, 0.0, 1.0, min(at, 1.0)), (0.0, at - _EDGE, 1.0, at + _EDGE)
+    else:
+        box = note_box(region.label, whole, False, places, taken)
+        return {"annotations": [_region_note(region.label, box, colours)]}, [box]
+    off = (at > 1) - (at < 0)
+    text = f"{region.limit or region.label}: {beyond[off]} this chart" if off else region.label
+    edges = [] if off else [edge]
+    box = note_box(text, whole if off else shaded, region.x_from is not None, places, [*taken, *edges])
+    empty = off and (off > 0) == (region.x_from is not None)
+    shapes = [] if empty else _shapes(region, plane, bool(off), colours)
+    return {"shapes": shapes, "annotations": [_region_note(text, box, colours)]}, [box, *edges]
+
+
+def _shapes(region: Region, plane: Plane, off: bool, colours: Palette) -> list[dict[str, Any]]:
+    """Rectangle of the region, and its limit unless it is off the axes; shapes count in values, not in decades."""
+    x_low, x_high = (_value(end, plane.x_scale) for end in plane.x_range)
+    y_low, y_high = (_value(end, plane.y_scale) for end in plane.y_range)
+    x_from = x_low if region.x_from is None or off else region.x_from
+    y_to = y_high if region.y_to is None or off else region.y_to
     green = colours.series[2]
-    shape = {
-        "type": "rect",
-        "xref": "x",
-        "yref": "y",
-        "x0": x_from,
-        "x1": x_high,
-        "y0": y_low,
-        "y1": y_to,
-        "fillcolor": green,
-        "opacity": 0.13,
-        "line": {"width": 0},
-        "layer": "below",
-    }
+    area = {"type": "rect", "xref": "x", "yref": "y", "x0": x_from, "x1": x_high, "y0": y_low, "y1": y_to}
+    area |= {"fillcolor": green, "opacity": 0.13, "line": {"width": 0}, "layer": "below"}
+    if off:
+        return [area]
     edge = {
-        **shape,
+        **area,
         "type": "line",
         "opacity": 1,
         "line": {"color": green, "width": 1.5, "dash": "dash"},
         **({"x1": x_from} if region.x_from is not None else {"y0": y_to}),
     }
-    if region.x_from is None and region.y_to is None:
-        return {"annotations": [_region_note(region, None, colours)]}
-    beside = region.x_from is not None and x_from <= (x_low + x_high) / 2
-    place = _place(x_from, axes.x_scale) if beside else None
-    return {"shapes": [shape, edge], "annotations": [_region_note(region, place, colours)]}
+    return [area, edge]
 
 
-def _region_note(region: Region, at: float | None, colours: Palette) -> dict[str, Any]:
-    """Words of the region at the bottom: right of a place on the axis, or in the corner."""
+def _region_note(text: str, box: Box, colours: Palette) -> dict[str, Any]:
+    """Words of the region, held at the side of the plot that they are closer to."""
+    right = box[0] + box[2] > 1
     return {
-        "x": 1 if at is None else at,
-        "xref": "paper" if at is None else "x",
-        "xanchor": "right" if at is None else "left",
-        "y": 0.01,
+        "x": min(box[2], 1.0) if right else box[0],
+        "xref": "paper",
+        "xanchor": "right" if right else "left",
+        "y": box[1],
         "yref": "paper",
         "yanchor": "bottom",
-        "text": region.label,
+        "text": text,
         "showarrow": False,
         "font": {"size": 12, "color": colours.text},
     }
@@ -261,7 +293,3 @@ def _region_note(region: Region, at: float | None, colours: Palette) -> dict[str
 
 def _value(end: float, scale: Scale) -> float:
     return 10.0**end if scale == "log" else end
-
-
-def _place(value: float, scale: Scale) -> float:
-    return math.log10(value) if scale == "log" else value

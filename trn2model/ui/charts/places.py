@@ -1,0 +1,202 @@
+"""Where the words of a chart go: beside their points, clear of the line, of each other and of what is marked.
+
+Boxes are shares of the plot, counted for the width of a phone, where words take the most room.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Literal
+
+Scale = Literal["linear", "log"]
+#: left, bottom, right and top, from 0 to 1 over the plot
+Box = tuple[float, float, float, float]
+Point = tuple[float, float]
+
+_LETTER: Final = 0.021
+_HEIGHT: Final = 0.06
+_GAP: Final = 0.012
+#: A label may stand over the margins a little: left, bottom, right and top.
+_BOUNDS: Final[Box] = (-0.02, -0.01, 1.05, 1.03)
+_MARK: Final = 0.03
+_NOTE_LETTER: Final = 0.024
+_NOTE_HEIGHT: Final = 0.075
+#: Places along a piece of a line where words would cover it.
+_SAMPLES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """Two axes with their ranges, in decades on a log axis."""
+
+    x_scale: Scale
+    y_scale: Scale
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+
+    def across(self, x: float) -> float:
+        """Place of a value on the horizontal axis.
+
+        Parameters
+        ----------
+        x : float
+            Value, in the unit of the axis.
+
+        Returns
+        -------
+        float
+            0 at the left end, 1 at the right end.
+        """
+        return _share(x, self.x_scale, self.x_range)
+
+    def up(self, y: float) -> float:
+        """Place of a value on the vertical axis.
+
+        Parameters
+        ----------
+        y : float
+            Value, in the unit of the axis.
+
+        Returns
+        -------
+        float
+            0 at the bottom, 1 at the top.
+        """
+        return _share(y, self.y_scale, self.y_range)
+
+
+def around(point: Point) -> Box:
+    """Room of a mark.
+
+    Parameters
+    ----------
+    point : tuple of float
+        Its centre.
+
+    Returns
+    -------
+    tuple of float
+        Box.
+    """
+    return point[0] - _MARK, point[1] - _MARK, point[0] + _MARK, point[1] + _MARK
+
+
+def along(points: Sequence[Point]) -> list[Point]:
+    """Places on a line, close enough to each other to tell whether words would cover it.
+
+    Parameters
+    ----------
+    points : Sequence of tuple
+        Corners of the line.
+
+    Returns
+    -------
+    list of tuple
+        The corners and places between them.
+    """
+    found = list(points[:1])
+    for (x, y), (to_x, to_y) in pairwise(points):
+        steps = (step / _SAMPLES for step in range(1, _SAMPLES + 1))
+        found += [(x + part * (to_x - x), y + part * (to_y - y)) for part in steps]
+    return found
+
+
+def label_places(
+    points: Sequence[Point], labels: Sequence[str], taken: Sequence[Box]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Side of its point for each label: above a rising line to the left, above a falling one to the right.
+
+    Parameters
+    ----------
+    points : Sequence of tuple
+        Corners of a line.
+    labels : Sequence of str
+        One per corner; empty for none.
+    taken : Sequence of tuple
+        Boxes to keep clear of.
+
+    Returns
+    -------
+    labels : tuple of str
+        Empty where there was no room.
+    sides : tuple of str
+        Plotly's names of the sides.
+    """
+    kept = list(taken)
+    found = [("", "top center")] * len(points)
+    for index, (point, label) in enumerate(zip(points, labels, strict=True)):
+        for side in _sides(points, index) if label else ():
+            box = _label_box(point, label, side)
+            if _inside(box, _BOUNDS) and not any(_overlap(box, other) for other in kept):
+                kept.append(box)
+                found[index] = (label, side)
+                break
+    return tuple(label for label, _ in found), tuple(side for _, side in found)
+
+
+def note_box(text: str, room: Box, from_left: bool, obstacles: Sequence[Point], taken: Sequence[Box]) -> Box:
+    """Corner of a room where words cover the least.
+
+    Parameters
+    ----------
+    text : str
+        One line.
+    room : tuple of float
+        Where the words should stand.
+    from_left : bool
+        Whether the left bottom corner comes first, else the right one.
+    obstacles : Sequence of tuple
+        Points to leave free.
+    taken : Sequence of tuple
+        Boxes to leave free.
+
+    Returns
+    -------
+    tuple of float
+        Box of the words.
+    """
+    width = _NOTE_LETTER * len(text)
+    low = room[1] if room[3] - room[1] >= _NOTE_HEIGHT else room[3]
+    high = max(room[3] - _NOTE_HEIGHT, low)
+    left, right = room[0], max(room[2] - width, 0.0)
+    corners = [(left, low), (right, low), (left, high), (right, high)]
+    if not from_left:
+        corners = [corners[place] for place in (1, 0, 3, 2)]
+    boxes = [(x, y, x + width, y + _NOTE_HEIGHT) for x, y in corners]
+
+    def covers(box: Box) -> float:
+        points = sum(box[0] <= x <= box[2] and box[1] <= y <= box[3] for x, y in obstacles)
+        beyond = _SAMPLES * (box[2] > 1.0 + _GAP)
+        return points + beyond + _SAMPLES * sum(_overlap(box, other) for other in taken)
+
+    return min(boxes, key=covers)
+
+
+def _share(value: float, scale: Scale, extent: tuple[float, float]) -> float:
+    place = math.log10(value) if scale == "log" else value
+    return (place - extent[0]) / (extent[1] - extent[0])
+
+
+def _sides(points: Sequence[Point], index: int) -> tuple[str, str, str]:
+    before, after = points[max(index - 1, 0)], points[min(index + 1, len(points) - 1)]
+    rising = (after[0] - before[0]) * (after[1] - before[1]) >= 0
+    return ("top left", "bottom right", "top center") if rising else ("top right", "bottom left", "top center")
+
+
+def _label_box(point: Point, label: str, side: str) -> Box:
+    width = _LETTER * len(label)
+    vertical, horizontal = side.split()
+    left = {"left": -_GAP - width, "right": _GAP, "center": -width / 2}[horizontal]
+    bottom = {"top": _GAP, "bottom": -_GAP - _HEIGHT}[vertical]
+    return point[0] + left, point[1] + bottom, point[0] + left + width, point[1] + bottom + _HEIGHT
+
+
+def _inside(box: Box, bounds: Box) -> bool:
+    return box[0] >= bounds[0] and box[1] >= bounds[1] and box[2] <= bounds[2] and box[3] <= bounds[3]
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
