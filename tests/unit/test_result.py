@@ -11,10 +11,14 @@ from trn2model.estimate import estimate
 from trn2model.estimate.feasibility import memory_violations
 from trn2model.estimate.result import MemoryUse, Violation, to_json
 from trn2model.estimate.summary import assumptions, num_chips, rent, reserve_bytes, scalar
+from trn2model.specs.plan_rules import Workload
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 
-PARTS = ("weights", "gradients", "optimizer", "activations", "logits", "buffers", "reserve", "kv_cache")
+PARTS = {
+    "train": ("weights", "gradients", "optimizer", "activations", "logits", "buffers", "reserve"),
+    "serve": ("weights", "kv_cache", "activations", "logits", "buffers", "reserve"),
+}
 
 
 def test_json_of_both_workloads_round_trips() -> None:
@@ -36,11 +40,11 @@ def test_json_of_odd_values() -> None:
     }
 
 
-@pytest.mark.parametrize("largest", PARTS)
-def test_the_remedy_names_the_largest_part(largest: str) -> None:
+@pytest.mark.parametrize(("workload", "largest"), [(load, part) for load, parts in PARTS.items() for part in parts])
+def test_the_remedy_names_the_largest_part(workload: Workload, largest: str) -> None:
     """Every part has its lever."""
-    resolved = resolve(Scenario())
-    parts = {part: (9.0 if part == largest else 1.0) for part in PARTS}
+    resolved = resolve(Scenario(), workload)
+    parts = {part: (9.0 if part == largest else 1.0) for part in PARTS[workload]}
     (violation,) = memory_violations(MemoryUse(10.0, 16.0, parts), resolved)
     assert largest.replace("_", " ") in violation.remedy
     assert (violation.demand, violation.limit, violation.unit) == (16.0, 10.0, "B")
