@@ -235,6 +235,21 @@ def test_a_trace_is_read_and_sorted():
     assert requests.output_tokens.tolist() == [1.0, 7.0]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_any_end_of_line_will_do(end):
+    requests = parse_trace(end.join(["arrival,input,output", "0,10,5", "1,20,6", ""]))
+    assert requests.input_tokens.tolist() == [10.0, 20.0]
+    with pytest.raises(DataError, match="row 3, column input"):
+        parse_trace(end.join(["arrival,input,output", "0,10,5", "1,x,6"]))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named_as_such(encoding):
+    content = "arrival,input,output\n0,10,5\n".encode(encoding)
+    with pytest.raises(DataError, match=r"UTF-16 .* save it as UTF-8"):
+        parse_trace(content.decode("utf-8", "replace"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -249,6 +264,12 @@ def test_a_trace_is_read_and_sorted():
         ("arrival,input,output\ninf,1,1", "trace row 2, column arrival: 'inf' is not a time"),
         ("arrival,input,output\n0,inf,1", "trace row 2, column input: 'inf' is not a whole number"),
         ("arrival,input,output\n0,1", "trace row 2, column output: '' is not a whole number"),
+        ("arrival,input,output\n0,1,1\n1e300,1,1", "trace row 3, column arrival: '1e300' is not a time in seconds of"),
+        ("arrival,input,output\n0,1," + "9" * 400, f"trace row 2, column output: '{'9' * 40}' is not a whole number"),
+        ("arrival;input;output\n0;1;1", "trace row 1: its columns are separated by semicolons; separate columns with"),
+        ("arrival\tinput\toutput\n0\t1\t1", "trace row 1: its columns are separated by tabs; separate columns with"),
+        ("a\0r\0,\0", "trace: this looks like UTF-16 or binary, not like UTF-8 text; save it as UTF-8"),
+        ('arrival,input,output\n0,1,"' + "1" * 140_000, "trace row 2: a cell is longer than 131,072 characters"),
     ],
 )
 def test_a_bad_trace_names_row_and_column(text, message):

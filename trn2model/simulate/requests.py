@@ -16,8 +16,11 @@ Floats = NDArray[np.float64]
 
 #: columns of a trace: seconds, tokens, tokens
 TRACE_COLUMNS: Final = ("arrival", "input", "output")
+_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 #: most rows a trace may have
 MAX_TRACE_ROWS: Final = 200_000
+#: latest arrival; beyond it, seconds are no longer told apart to the microsecond [s]
+MAX_ARRIVAL: Final = 10_000_000_000
 #: most tokens one request may have, in or out
 MAX_TOKENS: Final = 10_000_000
 
@@ -130,24 +133,23 @@ def parse_trace(text: str) -> Requests:
     Raises
     ------
     DataError
-        The header lacks a column, a cell is no number in range (row and column are named; the header is row 1), or
-        there are no rows or too many.
+        The text was UTF-16, columns are not separated by commas, the header lacks a column, a cell is no number in
+        range (row and column are named; the header is row 1), or there are no rows or too many.
 
     Examples
     --------
     >>> parse_trace("arrival,input,output\n0.5,100,20\n0,50,10").input_tokens
     array([ 50., 100.])
     """
-    reader = csv.reader(io.StringIO(text.lstrip("\ufeff")))
-    try:
-        rows = list(reader)
-    except csv.Error as error:
-        message = f"trace row {reader.line_num}: {error}"
-        raise DataError(message) from error
+    rows = _rows(text.lstrip("\ufeff"))
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     missing = [column for column in TRACE_COLUMNS if column not in header]
     if missing:
-        message = f"trace row 1: no column {', '.join(missing)}; the header must hold {','.join(TRACE_COLUMNS)}"
+        wanted = f"the header must hold {','.join(TRACE_COLUMNS)}"
+        found = next((name for mark, name in _SEPARATORS.items() if mark in "".join(header)), None)
+        message = f"trace row 1: no column {', '.join(missing)}; {wanted}"
+        if found:
+            message = f"trace row 1: its columns are separated by {found}; separate columns with commas: {wanted}"
         raise DataError(message)
     body = [(number, row) for number, row in enumerate(rows[1:], start=2) if any(cell.strip() for cell in row)]
     if not 1 <= len(body) <= MAX_TRACE_ROWS:
@@ -159,6 +161,19 @@ def parse_trace(text: str) -> Requests:
     return Requests(values[:, 0], values[:, 1], values[:, 2])
 
 
+def _rows(text: str) -> list[list[str]]:
+    """Cells of all lines, whatever ends a line."""
+    if "\0" in text:
+        message = "trace: this looks like UTF-16 or binary, not like UTF-8 text; save it as UTF-8"
+        raise DataError(message)
+    reader = csv.reader(io.StringIO(text, newline=None))
+    try:
+        return list(reader)
+    except csv.Error as error:
+        message = f"trace row {reader.line_num}: a cell is longer than {csv.field_size_limit():,} characters"
+        raise DataError(message) from error
+
+
 def _cell(row: list[str], column: int, number: int, name: str) -> float:
     text = row[column].strip() if column < len(row) else ""
     try:
@@ -166,7 +181,7 @@ def _cell(row: list[str], column: int, number: int, name: str) -> float:
     except ValueError:
         value = float("nan")
     if name == "arrival":
-        valid, wanted = 0.0 <= value < float("inf"), "a time in seconds of at least 0"
+        valid, wanted = 0.0 <= value <= MAX_ARRIVAL, f"a time in seconds of at least 0 and at most {MAX_ARRIVAL}"
     else:
         valid, wanted = 1.0 <= value <= MAX_TOKENS and value == int(value), f"a whole number from 1 to {MAX_TOKENS}"
     if not valid:
