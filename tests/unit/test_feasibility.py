@@ -12,9 +12,9 @@ from trn2model.estimate.result import MemoryUse
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 
-BOX = {"model": "llama-3.1-70b", "system": "trn2.48xlarge"}
-MIXTURE = {"model": "qwen3-235b-a22b", "system": "trn2-ultraserver"}
-CHAIN = {"model": "llama-3.1-8b", "draft_model": "llama-3.1-70b", "draft_tokens": 4, "acceptance": 0.6}
+BOX: dict[str, Any] = {"model": "llama-3.1-70b", "system": "trn2.48xlarge"}
+MIXTURE: dict[str, Any] = {"model": "qwen3-235b-a22b", "system": "trn2-ultraserver"}
+CHAIN: dict[str, Any] = {"model": "llama-3.1-8b", "draft_model": "llama-3.1-70b", "draft_tokens": 4, "acceptance": 0.6}
 
 
 def remedy(workload: Any, largest: str, **changes: Any) -> str:
@@ -77,7 +77,12 @@ def test_a_draft_that_outweighs_its_model_is_named() -> None:
     """The large one is drafted with here, which leaves the weights of the model beside the point."""
     (violation,) = estimate(Scenario(**CHAIN, tp=4, pp=1), "serve").violations
     assert "the draft model llama-3.1-70b takes 32.9 of 36.6 GiB; choose a smaller one or none" in violation.remedy
-    small = {"model": "llama-3.1-70b", "draft_model": "llama-3.1-8b", "draft_tokens": 4, "acceptance": 0.6}
+    small: dict[str, Any] = {
+        "model": "llama-3.1-70b",
+        "draft_model": "llama-3.1-8b",
+        "draft_tokens": 4,
+        "acceptance": 0.6,
+    }
     (violation,) = estimate(Scenario(**small, tp=4), "serve").violations
     assert "draft" not in violation.remedy
 

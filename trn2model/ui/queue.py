@@ -62,6 +62,9 @@ def _queue(estimate: ServingEstimate, mode: Mode) -> None:
     if kept[0] != key:
         st.info("The scenario or the arrivals have changed since the last run.", icon=":material/update:")
         return
+    warning = queue.room_warning(estimate, kept[1])
+    if warning:
+        st.warning(warning, icon=":material/memory:")
     st.markdown(queue.summary(kept[1]))
     left, right = st.columns(2, gap="medium")
     with left:

@@ -7,13 +7,14 @@ from typing import Final
 
 import numpy as np
 
+from trn2model.estimate.serving.memory import kv_rank_bytes
 from trn2model.estimate.serving.steady import ServingEstimate
 from trn2model.simulate.serving_scenario import full_rate
 from trn2model.simulate.serving_trace import ServingTrace
 from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.curves import Axes, Curve, curves
 from trn2model.ui.charts.template import Mode
-from trn2model.ui.format import NOTHING, count, duration, percent
+from trn2model.ui.format import NOTHING, capacity, count, duration, percent
 from trn2model.ui.present.content import Listing
 from trn2model.ui.present.words import chart_words
 from trn2model.ui.tables import table
@@ -58,8 +59,45 @@ def summary(trace: ServingTrace) -> str:
     """
     busy = ", ".join(f"{name} {percent(share, 2)}" for name, share in trace.utilization().items())
     return (
-        f"{len(trace.arrival):,} requests in {duration(trace.span)}: {count(trace.output_tokens_per_s)} tokens/s; "
+        f"{_requests(len(trace.arrival))} in {duration(trace.span)}: {count(trace.output_tokens_per_s)} tokens/s; "
         f"replicas spend {busy} of their time."
+    )
+
+
+def room_warning(estimate: ServingEstimate, trace: ServingTrace) -> str | None:
+    """What of a run HBM would not hold; the queue counts slots, not bytes.
+
+    Parameters
+    ----------
+    estimate : ServingEstimate
+        A single plan.
+    trace : ServingTrace
+        What happened.
+
+    Returns
+    -------
+    str or None
+        None where the scenario fits, and as many of the longest requests as run at once beside it.
+    """
+    memory, requests = estimate.memory, estimate.resolved.requests
+    if not estimate.feasible:
+        most, used = int(estimate.max_concurrency), float(memory.used_bytes)
+        fits = "not even one request fits" if most == 0 else f"at most {_requests(most)} per replica would fit"
+        return (
+            f"This scenario does not fit into HBM ({capacity(used)} of {capacity(memory.capacity_bytes)} per rank; "
+            f"{fits}). The queue runs as if it did."
+        )
+    lengths = np.sort(trace.input_tokens + trace.output_tokens)[::-1][: int(requests.concurrency)]
+    planned = float(requests.input_tokens + requests.output_tokens)
+    cache = float(memory.parts["kv_cache"])
+    free = memory.capacity_bytes - (float(memory.used_bytes) - cache)
+    each = cache / float(requests.compiled_batch) * _cache(estimate, float(lengths.mean())) / _cache(estimate, planned)
+    if lengths[0] <= planned or len(lengths) * each <= free:
+        return None
+    return (
+        f"Requests of this run have up to {lengths[0]:,.0f} tokens, those of the scenario {planned:,.0f}. The "
+        f"{_requests(len(lengths))} with most tokens at once on one replica would need {capacity(len(lengths) * each)} "
+        f"of KV cache per rank, where {capacity(free)} is free. The queue does not hold them back."
     )
 
 
@@ -122,3 +160,12 @@ def in_system(estimate: ServingEstimate, trace: ServingTrace, mode: Mode) -> Cha
 
 def _text(seconds: float) -> str:
     return duration(seconds) if np.isfinite(seconds) else NOTHING
+
+
+def _cache(estimate: ServingEstimate, tokens: float) -> float:
+    """Cache of one sequence on the rank that holds most; windows make it grow more slowly than the tokens."""
+    return float(np.max(kv_rank_bytes(estimate.resolved, tokens)))
+
+
+def _requests(number: int) -> str:
+    return f"{number:,} request" + ("" if number == 1 else "s")
