@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from trn2model.estimate.result import MemoryUse, Violation
@@ -10,9 +12,9 @@ from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved
 from trn2model.units import from_si
 
-_NARROW_OPTIMIZER = "adamw-bf16-sr"
+_NARROW_OPTIMIZER: Final = "adamw-bf16-sr"
 #: ZeRO stage from which on the replicas share a part, and the name of the part in a sentence.
-_ZERO = {"optimizer": (1, "optimizer state"), "gradients": (2, "gradients"), "weights": (3, "weights")}
+_ZERO: Final = {"optimizer": (1, "optimizer state"), "gradients": (2, "gradients"), "weights": (3, "weights")}
 
 
 def memory_violations(memory: MemoryUse, resolved: Resolved) -> tuple[Violation, ...]:
