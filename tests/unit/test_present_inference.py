@@ -18,6 +18,7 @@ from trn2model.ui.present.content import Content, Links
 from trn2model.ui.present.inference import Limits, content, presets
 from trn2model.ui.present.serving_steps import bound_by
 from trn2model.ui.url_codec import decode
+from trn2model.ui.view_fields import decode_view
 
 LIMITS = Limits(1.0, 0.05)
 SCENARIOS: list[dict[str, Any]] = [
@@ -74,7 +75,7 @@ def test_the_verdict_says_what_does_not_fit() -> None:
 
 def test_presets_are_links_that_keep_the_machine() -> None:
     scenario = Scenario(system="trn2.48xlarge", tp=16, compiled_batch=256, input_tokens=4_000, context_bucket=4_096)
-    found = {title: decode(dict(parse_qsl(query)))[0] for title, query in presets(scenario)}
+    found = {title: decode(dict(parse_qsl(query)))[0] for title, query in presets(scenario, LIMITS)}
     assert [(s.input_tokens, s.output_tokens) for s in found.values()] == [
         (2048, 512), (15_360, 1024), (20_480, 50), (102_400, 2048),
     ]  # fmt: skip
@@ -84,6 +85,63 @@ def test_presets_are_links_that_keep_the_machine() -> None:
     links = page().rows[0][0]
     assert isinstance(links, Links)
     assert all(estimate(decode(dict(parse_qsl(query)))[0], "serve").feasible for _, query in links.items)
+
+
+def test_presets_keep_the_promised_latencies() -> None:
+    for limits, texts in (
+        (LIMITS, {}),
+        (Limits(0.3, 0.03), {"lt": "300", "lp": "30"}),
+        (Limits(1, 0.5), {"lp": "500"}),
+    ):
+        for _, query in presets(Scenario(tp=16), limits):
+            assert decode_view(dict(parse_qsl(query))) == (texts, ())
+
+
+def test_the_promise_names_the_graph_that_it_assumes() -> None:
+    """A step of a graph for 64 is slower than one for 8, and the promise is about the latter."""
+    limits = Limits(1.0, 0.03)
+    for scenario, said in ((Scenario(compiled_batch=64), True), (Scenario(), False)):
+        whole = content(estimates.serving(scenario), "light", limits)
+        assert whole.verdict is not None
+        assert ("With a graph compiled for it instead of one for 64, within 1.00 s" in whole.verdict.text) is said
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"concurrency": 512},
+        {"model": "llama-3.1-405b"},
+        {"concurrency": 24},
+        {"concurrency": 65536},
+        {"model": "llama-2-7b", "input_tokens": 100_000},
+        {"input_tokens": 300, "context_bucket": 1024},
+        {"input_tokens": 3_000, "context_bucket": 16_384, "prefix_hit": 0.5},
+        {"input_tokens": 20_480, "output_tokens": 9_900_000},
+        {"model": "gpt-oss-120b", "system": "p5.48xlarge", "input_tokens": 20_480, "output_tokens": 50},
+    ],
+    ids=str,
+)
+def test_the_scenario_lies_on_each_curve(values: dict[str, Any]) -> None:
+    scenario = Scenario(**values)
+    for chart in charts(page(**values))[3:]:
+        lines = [trace for trace in chart.figure["data"] if trace["mode"] != "markers"]
+        (own,) = [trace for trace in chart.figure["data"] if trace.get("name", "").startswith("this scenario")]
+        x, y = own["x"][0], own["y"][0]
+        at = min(range(len(lines[-1]["x"])), key=lambda place: abs(lines[-1]["x"][place] - x))
+        assert (lines[-1]["x"][at], lines[-1]["y"][at]) == pytest.approx((x, y), rel=1e-9)
+        assert not own["cliponaxis"]
+        hollow = lines[-1]["marker"]["color"][at] != lines[-1]["marker"]["line"]["color"]
+        assert hollow is not estimates.serving(scenario).feasible
+        words = str(chart.figure["layout"]["xaxis"]["title"]) + "".join(trace.get("name", "") for trace in lines)
+        assert "hollow: does not fit" in words
+
+
+def test_token_times_are_shown_with_the_stalls_that_the_limit_counts() -> None:
+    chart = charts(page())[5]
+    shown = [1e-3 * value for value in chart.figure["data"][-2]["y"]]
+    assert shown == pytest.approx(chart.table.column("TPOT with stalls [s]"))
+    assert max(shown) > max(float(str(cell)) for cell in chart.table.column("TPOT [s]"))
+    assert "prefill stalls included" in chart.figure["layout"]["yaxis"]["title"]["text"]
 
 
 def test_parts_add_up_in_the_tables() -> None:

@@ -5,6 +5,7 @@ An ordinary cache on the scenario's own equality: Streamlit's would pickle every
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +14,8 @@ from trn2model.estimate import ServingEstimate, estimate
 from trn2model.estimate.serving import plan as serving_plan
 from trn2model.estimate.training.scaling import Scaling, ScalingCurve, scaling_curve
 from trn2model.estimate.training.step import TrainingEstimate
+from trn2model.specs.fields import AUTO
+from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 
 
@@ -82,25 +85,27 @@ def operating_point(scenario: Scenario, max_ttft: float, max_tpot: float) -> ser
 
 
 @lru_cache(maxsize=128)
-def concurrency_sweep(scenario: Scenario) -> serving_plan.ServingSweep:
+def concurrency_sweep(scenario: Scenario, concurrencies: tuple[int, ...]) -> serving_plan.ServingSweep:
     """Serving over concurrency, from the cache if it was asked before.
 
     Parameters
     ----------
     scenario : Scenario
         The inputs.
+    concurrencies : tuple of int
+        Requests per replica. [1]
 
     Returns
     -------
     ServingSweep
         Shared between visitors and never changed.
     """
-    return serving_plan.concurrency_sweep(scenario)
+    return serving_plan.concurrency_sweep(scenario, np.array(concurrencies))
 
 
 @lru_cache(maxsize=128)
 def context_sweep(scenario: Scenario, tokens: tuple[int, ...]) -> serving_plan.ServingSweep:
-    """Serving over the prompt's length, from the cache if it was asked before.
+    """Serving over the prompt's length, in the scenario's own bucket as far as it holds the prompt; cached.
 
     Parameters
     ----------
@@ -114,7 +119,14 @@ def context_sweep(scenario: Scenario, tokens: tuple[int, ...]) -> serving_plan.S
     ServingSweep
         Shared between visitors and never changed.
     """
-    return serving_plan.context_sweep(scenario, np.array(tokens))
+    if scenario.context_bucket == AUTO:
+        return serving_plan.context_sweep(scenario, np.array(tokens))
+    swept = replace(scenario, input_tokens=np.array(tokens), context_bucket=AUTO)
+    requests = resolve(swept, "serve").requests
+    own = np.float64(scenario.context_bucket)
+    buckets = np.where(requests.prefill_tokens <= own, own, requests.context_bucket).astype(np.int64)
+    whole = estimate(replace(swept, context_bucket=buckets), "serve")
+    return serving_plan.ServingSweep("input_tokens", np.array(tokens), whole)
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import urlencode
 
 from trn2model.estimate.serving.plan import OperatingPoint
 from trn2model.estimate.serving.steady import ServingEstimate
@@ -25,6 +26,7 @@ from trn2model.ui.present.verdict import violation_sentence
 from trn2model.ui.present.words import AXIS_NAMES, chart_words, linkable, machine, model_title
 from trn2model.ui.tables import table
 from trn2model.ui.url_codec import query_string
+from trn2model.ui.view_fields import VIEW_FIELDS
 from trn2model.units import from_si
 
 _MS_BELOW: Final = 2.0
@@ -81,7 +83,7 @@ def content(estimate: ServingEstimate, mode: Mode, limits: Limits) -> Content:
         verdict=verdict(estimate, point, limits),
         metrics=metrics(estimate),
         rows=(
-            (Links("Kinds of request", presets(scenario)), profile_links(estimate)),
+            (Links("Kinds of request", presets(scenario, limits)), profile_links(estimate)),
             (phase_rows(estimate, "prefill", mode), phase_rows(estimate, "decode", mode)),
             (memory_bar(estimate, mode), interactivity(estimate, point, limits.ttft, limits.tpot, mode)),
             context_curves(estimate, limits.ttft, limits.tpot, mode),
@@ -91,35 +93,34 @@ def content(estimate: ServingEstimate, mode: Mode, limits: Limits) -> Content:
     )
 
 
-def presets(scenario: Scenario) -> tuple[tuple[str, str], ...]:
-    """Links that change the requests and keep model, machine and plan.
+def presets(scenario: Scenario, limits: Limits) -> tuple[tuple[str, str], ...]:
+    """Links that change the requests and keep model, machine, plan and what the service promises.
 
     Parameters
     ----------
     scenario : Scenario
         What is on show.
+    limits : Limits
+        Latencies to keep.
 
     Returns
     -------
     tuple
         Title and query string of each.
     """
-    return tuple(
-        (
-            preset.title,
-            query_string(
-                replace(
-                    linkable(scenario),
-                    input_tokens=preset.input_tokens,
-                    output_tokens=preset.output_tokens,
-                    concurrency=preset.concurrency,
-                    compiled_batch=AUTO,
-                    context_bucket=AUTO,
-                )
-            ),
+    promised = urlencode(_promise_keys(limits))
+    found = []
+    for preset in PRESETS:
+        changed = replace(
+            linkable(scenario),
+            input_tokens=preset.input_tokens,
+            output_tokens=preset.output_tokens,
+            concurrency=preset.concurrency,
+            compiled_batch=AUTO,
+            context_bucket=AUTO,
         )
-        for preset in PRESETS
-    )
+        found.append((preset.title, "&".join(part for part in (query_string(changed), promised) if part)))
+    return tuple(found)
 
 
 def verdict(estimate: ServingEstimate, point: OperatingPoint, limits: Limits) -> Verdict:
@@ -139,9 +140,7 @@ def verdict(estimate: ServingEstimate, point: OperatingPoint, limits: Limits) ->
     Verdict
         A few sentences.
     """
-    promised = (
-        f"Within {duration(limits.ttft)} to the first token and {duration(limits.tpot)} per token: {point.message}."
-    )
+    promised = _promise(estimate, point, limits)
     if not estimate.feasible:
         broken = " ".join(violation_sentence(violation) for violation in estimate.violations)
         return Verdict(f"{broken} {promised}", "bad")
@@ -271,6 +270,22 @@ def configuration(resolved: Resolved) -> str:
             f"profile {resolved.profile.name}",
         )
     )
+
+
+def _promise(estimate: ServingEstimate, point: OperatingPoint, limits: Limits) -> str:
+    """How far it can go within the limits; the point has a graph of its own, whatever the scenario compiled."""
+    requests = estimate.resolved.requests
+    within = f"ithin {duration(limits.ttft)} to the first token and {duration(limits.tpot)} per token"
+    if point.concurrency and requests.compiled_batch != requests.concurrency:
+        compiled = count(float(requests.compiled_batch))
+        return f"With a graph compiled for it instead of one for {compiled}, w{within}: {point.message}."
+    return f"W{within}: {point.message}."
+
+
+def _promise_keys(limits: Limits) -> dict[str, str]:
+    """Link keys of the promised latencies, apart from the usual ones."""
+    texts = {key: f"{from_si(value, 'ms'):g}" for key, value in (("lt", limits.ttft), ("lp", limits.tpot))}
+    return {key: text for key, text in texts.items() if text != VIEW_FIELDS[key].default}
 
 
 def _communication(estimate: ServingEstimate) -> Listing:
