@@ -9,6 +9,7 @@ import pytest
 
 from trn2model.ui.charts.chart import Words
 from trn2model.ui.charts.curves import Axes, Curve, Mark, Region, curves
+from trn2model.ui.charts.places import label_places
 from trn2model.ui.tables import table
 
 WORDS = Words("Title", "subtitle", "alt", "file")
@@ -61,7 +62,7 @@ def test_labels_stand_clear_of_their_line() -> None:
 
 
 def test_a_label_gives_way_to_a_mark_and_to_the_limit() -> None:
-    plain = [20, 30, 40], [40, 30, 20]
+    plain = [20.0, 30.0, 40.0], [40.0, 30.0, 20.0]
     marked = figure(line(*plain), marks=(Mark("here", 30, 30, "star", 1),))["data"][0]
     assert marked["text"] == ["label 0", "", "label 2"]
     limited = figure(line(*plain), region=Region("limit", y_to=31.5))["data"][0]
@@ -99,6 +100,22 @@ def test_the_words_of_a_region_leave_the_points_free() -> None:
     falling = figure(line([1, 10, 100], [100, 10, 1]), region=Region("low", y_to=1e9), axes=logs)
     places = [(drawn["layout"]["annotations"][0]["xanchor"]) for drawn in (rising, falling)]
     assert places == ["right", "left"]
+
+
+def test_the_words_of_a_narrow_region_are_broken_rather_than_struck_through() -> None:
+    drawn = figure(line([1, 100], [5, 1]), region=Region("30.0 ms per token or less", x_from=80.0))
+    (note,) = drawn["layout"]["annotations"]
+    assert note["text"].split("<br>") == ["30.0 ms per", "token or", "less"]
+    assert (note["x"], note["xanchor"]) == (pytest.approx(1.0, abs=0.01), "right")
+
+
+def test_no_label_is_struck_through_by_its_line() -> None:
+    """Left of the corner is taken, below it the plot ends; above it the line rises, steeply or not."""
+    taken = [(0.1, 0.06, 0.2, 0.2)]
+    labels = ["", "a word", ""]
+    assert label_places([(0.1, 0.05), (0.3, 0.05), (0.5, 0.25)], labels, taken)[0] == ("", "", "")
+    gentle = label_places([(0.1, 0.05), (0.3, 0.05), (0.5, 0.06)], labels, taken)
+    assert (gentle[0][1], gentle[1][1]) == ("a word", "top center")
 
 
 def test_a_region_below_on_a_log_axis_and_one_of_words_alone() -> None:

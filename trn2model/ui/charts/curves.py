@@ -243,15 +243,15 @@ def _shade(
         beyond = {-1: "below", 1: "above"}
         shaded, edge = (0.0, 0.0, 1.0, min(at, 1.0)), (0.0, at - _EDGE, 1.0, at + _EDGE)
     else:
-        box = note_box(region.label, whole, False, places, taken)
-        return {"annotations": [_region_note(region.label, box, colours)]}, [box]
+        words, box = note_box(region.label, whole, False, places, taken)
+        return {"annotations": [_region_note(words, box, colours)]}, [box]
     off = (at > 1) - (at < 0)
     text = f"{region.limit or region.label}: {beyond[off]} this chart" if off else region.label
     edges = [] if off else [edge]
-    box = note_box(text, whole if off else shaded, region.x_from is not None, places, [*taken, *edges])
+    words, box = note_box(text, whole if off else shaded, region.x_from is not None, places, [*taken, *edges])
     empty = off and (off > 0) == (region.x_from is not None)
     shapes = [] if empty else _shapes(region, plane, bool(off), colours)
-    return {"shapes": shapes, "annotations": [_region_note(text, box, colours)]}, [box, *edges]
+    return {"shapes": shapes, "annotations": [_region_note(words, box, colours)]}, [box, *edges]
 
 
 def _shapes(region: Region, plane: Plane, off: bool, colours: Palette) -> list[dict[str, Any]]:
@@ -275,7 +275,7 @@ def _shapes(region: Region, plane: Plane, off: bool, colours: Palette) -> list[d
     return [area, edge]
 
 
-def _region_note(text: str, box: Box, colours: Palette) -> dict[str, Any]:
+def _region_note(lines: Sequence[str], box: Box, colours: Palette) -> dict[str, Any]:
     """Words of the region, held at the side of the plot that they are closer to."""
     right = box[0] + box[2] > 1
     return {
@@ -285,7 +285,8 @@ def _region_note(text: str, box: Box, colours: Palette) -> dict[str, Any]:
         "y": box[1],
         "yref": "paper",
         "yanchor": "bottom",
-        "text": text,
+        "text": "<br>".join(lines),
+        "align": "right" if right else "left",
         "showarrow": False,
         "font": {"size": 12, "color": colours.text},
     }

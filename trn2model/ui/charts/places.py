@@ -6,6 +6,7 @@ Boxes are shares of the plot, counted for the width of a phone, where words take
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,8 +23,11 @@ _GAP: Final = 0.012
 #: A label may stand over the margins a little: left, bottom, right and top.
 _BOUNDS: Final[Box] = (-0.02, -0.01, 1.05, 1.03)
 _MARK: Final = 0.03
-_NOTE_LETTER: Final = 0.024
-_NOTE_HEIGHT: Final = 0.075
+_NOTE_LETTER: Final = 0.0235
+_NOTE_LINE: Final = 0.055
+_NOTE_MARGIN: Final = 0.02
+#: Letters of a line that is not broken further.
+_NOTE_LEAST: Final = 9
 #: Places along a piece of a line where words would cover it.
 _SAMPLES: Final = 8
 
@@ -126,26 +130,29 @@ def label_places(
         Plotly's names of the sides.
     """
     kept = list(taken)
+    line = along(points) if any(labels) else []
     found = [("", "top center")] * len(points)
     for index, (point, label) in enumerate(zip(points, labels, strict=True)):
         for side in _sides(points, index) if label else ():
             box = _label_box(point, label, side)
-            if _inside(box, _BOUNDS) and not any(_overlap(box, other) for other in kept):
+            if _inside(box, _BOUNDS) and not any(_overlap(box, other) for other in kept) and not _covered(box, line):
                 kept.append(box)
                 found[index] = (label, side)
                 break
     return tuple(label for label, _ in found), tuple(side for _, side in found)
 
 
-def note_box(text: str, room: Box, from_left: bool, obstacles: Sequence[Point], taken: Sequence[Box]) -> Box:
+def note_box(
+    text: str, room: Box, from_left: bool, obstacles: Sequence[Point], taken: Sequence[Box]
+) -> tuple[tuple[str, ...], Box]:
     """Corner of a room where words cover the least.
 
     Parameters
     ----------
     text : str
-        One line.
+        The words.
     room : tuple of float
-        Where the words should stand.
+        Where they should stand.
     from_left : bool
         Whether the left bottom corner comes first, else the right one.
     obstacles : Sequence of tuple
@@ -155,24 +162,32 @@ def note_box(text: str, room: Box, from_left: bool, obstacles: Sequence[Point], 
 
     Returns
     -------
-    tuple of float
+    lines : tuple of str
+        The words, broken to fit into the room.
+    box : tuple of float
         Box of the words.
     """
-    width = _NOTE_LETTER * len(text)
-    low = room[1] if room[3] - room[1] >= _NOTE_HEIGHT else room[3]
-    high = max(room[3] - _NOTE_HEIGHT, low)
+    lines = textwrap.wrap(text, max(int((room[2] - room[0]) / _NOTE_LETTER), _NOTE_LEAST))
+    width = _NOTE_LETTER * max(len(line) for line in lines)
+    height = _NOTE_LINE * len(lines) + _NOTE_MARGIN
+    low = room[1] if room[3] - room[1] >= height else room[3]
+    high = max(room[3] - height, low)
     left, right = room[0], max(room[2] - width, 0.0)
     corners = [(left, low), (right, low), (left, high), (right, high)]
     if not from_left:
         corners = [corners[place] for place in (1, 0, 3, 2)]
-    boxes = [(x, y, x + width, y + _NOTE_HEIGHT) for x, y in corners]
+    boxes = [(x, y, x + width, y + height) for x, y in corners]
 
     def covers(box: Box) -> float:
-        points = sum(box[0] <= x <= box[2] and box[1] <= y <= box[3] for x, y in obstacles)
-        beyond = _SAMPLES * (box[2] > 1.0 + _GAP)
-        return points + beyond + _SAMPLES * sum(_overlap(box, other) for other in taken)
+        beyond = box[2] > 1.0 + _GAP
+        return _covered(box, obstacles) + _SAMPLES * (beyond + sum(_overlap(box, other) for other in taken))
 
-    return min(boxes, key=covers)
+    return tuple(lines), min(boxes, key=covers)
+
+
+def _covered(box: Box, points: Sequence[Point]) -> int:
+    left, bottom, right, top = box
+    return sum(left <= x <= right and bottom <= y <= top for x, y in points)
 
 
 def _share(value: float, scale: Scale, extent: tuple[float, float]) -> float:
