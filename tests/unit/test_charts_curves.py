@@ -9,7 +9,7 @@ import pytest
 
 from trn2model.ui.charts.chart import Words
 from trn2model.ui.charts.curves import Axes, Curve, Mark, Region, curves
-from trn2model.ui.charts.places import label_places
+from trn2model.ui.charts.places import along, label_places
 from trn2model.ui.tables import table
 
 WORDS = Words("Title", "subtitle", "alt", "file")
@@ -113,9 +113,16 @@ def test_no_label_is_struck_through_by_its_line() -> None:
     """Left of the corner is taken, below it the plot ends; above it the line rises, steeply or not."""
     taken = [(0.1, 0.06, 0.2, 0.2)]
     labels = ["", "a word", ""]
-    assert label_places([(0.1, 0.05), (0.3, 0.05), (0.5, 0.25)], labels, taken)[0] == ("", "", "")
-    gentle = label_places([(0.1, 0.05), (0.3, 0.05), (0.5, 0.06)], labels, taken)
-    assert (gentle[0][1], gentle[1][1]) == ("a word", "top center")
+    for end, label in ((0.25, ""), (0.06, "a word")):
+        points = [(0.1, 0.05), (0.3, 0.05), (0.5, end)]
+        assert label_places(points, labels, along(points), taken) == (("", label, ""), ("top center",) * 3)
+
+
+def test_no_label_is_struck_through_by_another_line() -> None:
+    falling = line([10, 20, 30], [30, 20, 10])
+    other = Curve("other", [10, 30], [21.5, 21.5], ["", ""], ["", ""], [True, True], 1)
+    assert figure(falling)["data"][0]["textposition"][1] == "top right"
+    assert figure(falling, other)["data"][0]["textposition"][1] == "bottom left"
 
 
 def test_a_region_below_on_a_log_axis_and_one_of_words_alone() -> None:

@@ -119,12 +119,13 @@ def curves(
     }
     plane = Plane(axes.x_scale, axes.y_scale, x_range, y_range)
     taken = [around((plane.across(mark.x), plane.up(mark.y))) for mark in marks]
+    written = region is not None or any(label for line in lines for label in line.labels)
+    places = [place for line in lines for place in along(_corners(line, plane))] if written else []
     if region:
-        places = [place for line in lines for place in along(_corners(line, plane))]
         shaded, boxes = _shade(region, plane, places, taken, colours)
         layout |= shaded
         taken += boxes
-    traces = [trace for line in lines for trace in _line(_labelled(line, plane, taken), colours)]
+    traces = [trace for line in lines for trace in _line(_labelled(line, plane, places, taken), colours)]
     traces += [_mark(mark, colours) for mark in marks]
     return compose(words, traces, layout, table, mode, _HEIGHT)
 
@@ -166,11 +167,11 @@ def _corners(line: Curve, plane: Plane) -> list[Point]:
     return [(plane.across(x), plane.up(y)) for x, y in zip(line.x, line.y, strict=True)]
 
 
-def _labelled(line: Curve, plane: Plane, taken: Sequence[Box]) -> Curve:
+def _labelled(line: Curve, plane: Plane, places: Sequence[Point], taken: Sequence[Box]) -> Curve:
     """Line with its labels placed, without those that would cover something."""
     if not any(line.labels):
         return line
-    labels, sides = label_places(_corners(line, plane), line.labels, taken)
+    labels, sides = label_places(_corners(line, plane), line.labels, places, taken)
     return replace(line, labels=labels, sides=sides)
 
 

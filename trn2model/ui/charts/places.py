@@ -109,7 +109,7 @@ def along(points: Sequence[Point]) -> list[Point]:
 
 
 def label_places(
-    points: Sequence[Point], labels: Sequence[str], taken: Sequence[Box]
+    points: Sequence[Point], labels: Sequence[str], obstacles: Sequence[Point], taken: Sequence[Box]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Side of its point for each label: above a rising line to the left, above a falling one to the right.
 
@@ -119,6 +119,8 @@ def label_places(
         Corners of a line.
     labels : Sequence of str
         One per corner; empty for none.
+    obstacles : Sequence of tuple
+        Places on lines, this one's included, to keep clear of.
     taken : Sequence of tuple
         Boxes to keep clear of.
 
@@ -130,12 +132,15 @@ def label_places(
         Plotly's names of the sides.
     """
     kept = list(taken)
-    line = along(points) if any(labels) else []
     found = [("", "top center")] * len(points)
     for index, (point, label) in enumerate(zip(points, labels, strict=True)):
         for side in _sides(points, index) if label else ():
             box = _label_box(point, label, side)
-            if _inside(box, _BOUNDS) and not any(_overlap(box, other) for other in kept) and not _covered(box, line):
+            if (
+                _inside(box, _BOUNDS)
+                and not any(_overlap(box, other) for other in kept)
+                and not _covered(box, obstacles)
+            ):
                 kept.append(box)
                 found[index] = (label, side)
                 break

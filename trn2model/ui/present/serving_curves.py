@@ -107,7 +107,13 @@ def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, 
     charts = []
     for name, key, field, limit, title in (
         ("Time to first token", "ttft", "ttft", max_ttft, "time to first token [ms]"),
-        ("Time per output token", "tpot", "tpot_with_stalls", max_tpot, "TPOT [ms], prefill stalls included"),
+        (
+            "Time per output token with stalls",
+            "tpot",
+            "tpot_with_stalls",
+            max_tpot,
+            "TPOT [ms], prefill stalls included",
+        ),
     ):
         values = np.ravel(getattr(sweep.estimate, field))
         labels = [f"fits {most:,.0f}" for most in room] if key == "tpot" else [""] * len(tokens)
