@@ -20,8 +20,8 @@ Point = tuple[float, float]
 _LETTER: Final = 0.021
 _HEIGHT: Final = 0.06
 _GAP: Final = 0.012
-#: A label may stand over the margins a little: left, bottom, right and top.
-_BOUNDS: Final[Box] = (-0.02, -0.01, 1.05, 1.03)
+#: A label may stand over the margins a little, but over no tick.
+_BOUNDS: Final[Box] = (0.0, -0.01, 1.05, 1.03)
 _MARK: Final = 0.03
 _NOTE_LETTER: Final = 0.0235
 _NOTE_LINE: Final = 0.055
