@@ -81,13 +81,8 @@ def token_by_token(requests, max_concurrency, chunk=0, clients=None, together=1,
                 group, queue, idled, lag, decoded = waiting[:fits], queue[fits:], 0.0, 0.0, True
                 each = [chunk_times(prompt[who], chunk, stages) for who in group]
                 most = max(len(one.latency) for one in each)
-                pieces = [
-                    tuple(
-                        max((kind[at] if at < len(kind) else 0.0) for kind in kinds)
-                        for kinds in zip(*each, strict=True)
-                    )
-                    for at in range(most)
-                ]
+                padded = [np.pad(np.asarray(one), ((0, 0), (0, most - len(one.latency)))) for one in each]
+                pieces = [(float(late), float(held)) for late, held in np.max(padded, axis=0).T]
         if group and (decoded or not running):
             latency, interval = pieces.pop(0)
             begin, clock = clock, clock + interval
