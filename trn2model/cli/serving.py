@@ -20,7 +20,7 @@ from trn2model.specs.fields import NONE, ScenarioField
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.specs.user_file import MAX_CSV_BYTES, read_user_file
-from trn2model.ui.format import capacity, count, duration, percent, significant
+from trn2model.ui.format import capacity, count, duration, number_of_requests, percent, significant
 
 _AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 _TTFT: Final = ScenarioField(
@@ -132,7 +132,8 @@ def _scenario_text(scenario: Mapping[str, Any]) -> str:
     machine = f"{scenario['model']} on {scenario['count']} x {scenario['system']}, {numerics}"
     degrees = " ".join(f"{axis} {scenario[axis]}" for axis in _AXES)
     tokens = f"{scenario['input_tokens']:,} tokens in (bucket {scenario['context_bucket']:,})"
-    served = f"{scenario['concurrency']:,} requests per replica (graph of {scenario['compiled_batch']:,})"
+    running = number_of_requests(scenario["concurrency"])
+    served = f"{running} per replica (graph of {scenario['compiled_batch']:,})"
     return f"{machine}, profile {scenario['profile']}\n{degrees}, {served}, {tokens}, {scenario['output_tokens']:,} out"
 
 
@@ -167,7 +168,7 @@ def _queue_text(queue: Mapping[str, Any]) -> str:
     for key, name in names.items():
         rows.append((name, *("–" if queue[key][s] is None else duration(queue[key][s]) for s in shown)))
     busy = ", ".join(f"{name} {percent(share)}" for name, share in queue["utilization"].items())
-    head = f"  {queue['requests']:,} requests in {duration(queue['span'])}: {busy}"
+    head = f"  {number_of_requests(queue['requests'])} in {duration(queue['span'])}: {busy}"
     return head + "\n" + columns(rows, right=range(1, 5), indent="  ")
 
 

@@ -219,6 +219,27 @@ def percent(fraction: float, digits: int = 3) -> str:
     return f"{significant(from_si(fraction, '%'), digits)} %"
 
 
+def number_of_requests(number: float) -> str:
+    """Number of requests in words.
+
+    Parameters
+    ----------
+    number : float
+        How many. [1]
+
+    Returns
+    -------
+    str
+        As `count` writes it.
+
+    Examples
+    --------
+    >>> number_of_requests(1), number_of_requests(20)
+    ('1 request', '20 requests')
+    """
+    return f"{count(number)} request" + ("" if number == 1 else "s")
+
+
 def count(value: float) -> str:
     """Number of things, with a decimal prefix once it is long.
 

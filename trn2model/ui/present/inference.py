@@ -16,20 +16,49 @@ from trn2model.ui import estimates
 from trn2model.ui.charts.bars import Row, row_bars
 from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.template import Mode
-from trn2model.ui.format import NOTHING, bandwidth, capacity, count, duration, percent, significant, traffic
+from trn2model.ui.format import (
+    NOTHING,
+    bandwidth,
+    capacity,
+    count,
+    duration,
+    number_of_requests,
+    percent,
+    significant,
+    traffic,
+)
 from trn2model.ui.present.content import Content, Links, Listing, Metric, Remarks, Verdict
 from trn2model.ui.present.serving_curves import context_curves, interactivity
 from trn2model.ui.present.serving_steps import PART_COLOURS, PART_NAMES, SHORT_NAMES, bound_by
 from trn2model.ui.present.training import memory_bar
 from trn2model.ui.present.trust import profile_links, range_text
 from trn2model.ui.present.verdict import violation_sentence
-from trn2model.ui.present.words import AXIS_NAMES, chart_words, linkable, machine, model_title
+from trn2model.ui.present.words import (
+    AXIS_NAMES,
+    changed_fields,
+    changed_text,
+    chart_words,
+    linkable,
+    machine,
+    model_title,
+)
 from trn2model.ui.tables import table
 from trn2model.ui.url_codec import query_string
 from trn2model.ui.view_fields import VIEW_FIELDS
 from trn2model.units import from_si
 
 _MS_BELOW: Final = 2.0
+#: What the configuration names where it is not at its default.
+_ENGINE_FIELDS: Final = (
+    "weight_dtype",
+    "kv_dtype",
+    "prefix_hit",
+    "prefill_chunk",
+    "prefill_replicas",
+    "draft_model",
+    "draft_tokens",
+    "acceptance",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +224,7 @@ def metrics(estimate: ServingEstimate) -> tuple[Metric, ...]:
             f"{count(float(estimate.output_tokens_per_s))} tok/s",
             f"Output of all full replicas; {count(float(estimate.output_tokens_per_s_per_chip))} per chip.",
         ),
-        Metric("Fits at most", f"{count(float(estimate.max_concurrency))} requests", f"Per replica. {cache}."),
+        Metric("Fits at most", number_of_requests(float(estimate.max_concurrency)), f"Per replica. {cache}."),
         Metric("HBM bandwidth", percent(float(estimate.hbm_bandwidth_utilization)), "Of the peak, over a decode step."),
         Metric("Cost", NOTHING if cost is None else f"${significant(float(cost))}/M tok", f"Output tokens, {option}."),
     )
@@ -265,8 +294,9 @@ def configuration(resolved: Resolved) -> str:
             f"{scenario.precision} {sparse}",
             f"{count(float(requests.input_tokens))} tokens in (bucket {count(float(requests.context_bucket))})",
             f"{count(float(requests.output_tokens))} out",
-            f"{count(float(requests.concurrency))} requests per replica (graph of "
+            f"{number_of_requests(float(requests.concurrency))} per replica (graph of "
             f"{count(float(requests.compiled_batch))})",
+            *(changed_text(scenario, row) for row in changed_fields(scenario) if row.name in _ENGINE_FIELDS),
             f"profile {resolved.profile.name}",
         )
     )

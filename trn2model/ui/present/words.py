@@ -187,7 +187,7 @@ def subtitle(scenario: Scenario) -> str:
     str
         One line for under a chart's title.
     """
-    changes = (f"{_short(row)} {row.format(getattr(scenario, row.name))}" for row in changed_fields(scenario))
+    changes = (changed_text(scenario, row) for row in changed_fields(scenario))
     return " · ".join((model_title(scenario.model), machine(scenario), *changes))
 
 
@@ -291,5 +291,19 @@ def _label(name: str) -> str:
     return next((row.label for row in FIELDS if row.name == name), legible(name))
 
 
-def _short(row: ScenarioField) -> str:
-    return row.name.replace("_", " ")
+def changed_text(scenario: Scenario, row: ScenarioField) -> str:
+    """A parameter and its value.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The inputs.
+    row : ScenarioField
+        Which of them.
+
+    Returns
+    -------
+    str
+        Name in plain words and value as a link writes it.
+    """
+    return f"{row.name.replace('_', ' ')} {row.format(getattr(scenario, row.name))}"
