@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,22 @@ def test_longer_requests_are_held_to_the_cache_of_their_own_length(model: str) -
     assert f"up to {longest + 1_024 + output:,} tokens" in beyond
     assert "The 64 requests with most tokens" in beyond
     assert said(scenario, float(longest + 1_024), 8) is None
+
+
+@pytest.mark.parametrize(
+    ("scenario", "tokens"),
+    [
+        (Scenario(tp=8, concurrency=1), 131_072),
+        (Scenario(tp=8, concurrency=4), 32_768),
+        (Scenario(system="p5.48xlarge", concurrency=1), 1_000_000),
+        (Scenario(model="gpt-oss-120b", tp=4, ep=16, concurrency=1, compiled_batch=16, prefill_chunk=1024), 3_000_000),
+    ],
+)
+def test_longer_prompts_widen_the_working_space_and_lie_whole_on_one_expert_rank(
+    scenario: Scenario, tokens: int
+) -> None:
+    assert not estimates.serving(replace(_with(scenario, tokens), compiled_batch="auto")).feasible
+    assert "would need" in (said(scenario, float(tokens), int(scenario.concurrency)) or "")
 
 
 def _with(scenario: Scenario, tokens: int) -> Scenario:

@@ -15,7 +15,7 @@ from trn2model.estimate.serving.plan import (
     latency_violations,
     operating_point,
 )
-from trn2model.specs.scenario import Scenario
+from trn2model.specs.scenario import ROWS, Scenario
 
 SCENARIO = Scenario(profile="achievable")
 
@@ -124,3 +124,26 @@ def test_broken_limits_are_violations_with_a_remedy() -> None:
     both = latency_violations(result, 0.01, 0.01)
     assert [v.resource for v in both] == ["time to first token", "time per output token"]
     assert all(v.demand > v.limit == 0.01 and v.unit == "s" and v.remedy for v in both)
+
+
+def test_the_default_sweep_stays_within_the_field() -> None:
+    sweep = concurrency_sweep(Scenario(input_tokens=1, output_tokens=1))
+    assert sweep.values.max() <= ROWS["concurrency"].maximum
+    assert len(sweep.values) > 10
+
+
+def test_a_limit_at_the_estimate_itself_is_kept() -> None:
+    scenario = Scenario(
+        model="mixtral-8x7b",
+        system="p5.48xlarge",
+        count=16,
+        tp=1,
+        ep=2,
+        output_tokens=100_000,
+        concurrency=2,
+        prefix_hit=0.5,
+        kv_dtype="mxfp8",
+        moe_imbalance=1.5,
+    )
+    limit = float(estimate(scenario, "serve").tpot_with_stalls)
+    assert operating_point(scenario, None, limit).concurrency == 2

@@ -20,7 +20,7 @@ _EACH: Final = 256
 _COARSE: Final = 320
 _MOST: Final = int(ROWS["concurrency"].maximum)
 _MILLISECONDS: Final = 1e3
-#: More requests for a gain below rounding are not worth having.
+#: More requests for a gain below rounding are not worth having, and a limit is not broken by rounding.
 _AS_GOOD: Final = 1.0 - 1e-9
 
 
@@ -80,7 +80,7 @@ def concurrency_sweep(scenario: Scenario, concurrencies: NDArray[np.int64] | Non
     if concurrencies is None:
         most = largest_concurrency(scenario)
         powers = 2 ** np.arange(int(np.log2(max(most, 1))) + 2)
-        concurrencies = np.union1d(powers[powers <= max(2 * most, 1)], [max(most, 1)])
+        concurrencies = np.union1d(powers[powers <= min(max(2 * most, 1), _MOST)], [max(most, 1)])
     return _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", concurrencies)
 
 
@@ -155,8 +155,8 @@ def _best(
     estimate: ServingEstimate, tried: NDArray[np.int64], most: int, max_ttft: float | None, max_tpot: float | None
 ) -> int | None:
     """Row of the largest throughput within the limits, the first of equals; None where no row keeps them."""
-    late = np.asarray(estimate.ttft) > (np.inf if max_ttft is None else max_ttft)
-    slow = np.asarray(estimate.tpot_with_stalls) > (np.inf if max_tpot is None else max_tpot)
+    late = np.asarray(estimate.ttft) > (np.inf if max_ttft is None else max_ttft / _AS_GOOD)
+    slow = np.asarray(estimate.tpot_with_stalls) > (np.inf if max_tpot is None else max_tpot / _AS_GOOD)
     allowed = ~late & ~slow & (tried <= most)
     if not allowed.any():
         return None
@@ -254,7 +254,7 @@ def _why(
     if max_tpot is not None and len(more):
         late = more[0]
         return "tpot", (
-            f"{head}: {tried[late]:,} would take {_time(tpot[late])} per token, more than the limit of "
+            f"{head}: {tried[late]:,} would take {_beyond(tpot[late], max_tpot)} per token, more than the limit of "
             f"{_time(max_tpot)}; memory would hold {most:,}"
         )
     tail = f"{_time(tpot[best])} per token" + ("" if max_tpot is None else f", limit {_time(max_tpot)}")
@@ -287,6 +287,11 @@ def _point(
         limited_by=limited,
         message=message,
     )
+
+
+def _beyond(seconds: float, limit: float) -> str:
+    """Time beyond a limit, in words that are not those of the limit itself."""
+    return _time(seconds) if _time(seconds) != _time(limit) else f"a little more than {_time(limit)}"
 
 
 def _time(seconds: float) -> str:

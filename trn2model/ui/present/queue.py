@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trn2model.estimate.serving.memory import kv_rank_bytes
 from trn2model.estimate.serving.steady import ServingEstimate
 from trn2model.simulate.serving_scenario import full_rate
 from trn2model.simulate.serving_trace import ServingTrace
+from trn2model.specs.fields import AUTO
+from trn2model.specs.plan import MAX_TOKENS
+from trn2model.ui import estimates
 from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.curves import Axes, Curve, curves
 from trn2model.ui.charts.template import Mode
@@ -87,17 +91,16 @@ def room_warning(estimate: ServingEstimate, trace: ServingTrace) -> str | None:
             f"This scenario does not fit into HBM ({capacity(used)} of {capacity(memory.capacity_bytes)} per rank; "
             f"{fits}). The queue runs as if it did."
         )
-    lengths = np.sort(trace.input_tokens + trace.output_tokens)[::-1][: int(requests.concurrency)]
+    lengths = trace.input_tokens + trace.output_tokens
+    longest = np.argsort(-lengths, kind="stable")[: int(requests.concurrency)]
     planned = float(requests.input_tokens + requests.output_tokens)
-    cache = float(memory.parts["kv_cache"])
-    free = memory.capacity_bytes - (float(memory.used_bytes) - cache)
-    each = cache / float(requests.compiled_batch) * _cache(estimate, float(lengths.mean())) / _cache(estimate, planned)
-    if lengths[0] <= planned or len(lengths) * each <= free:
+    needed = max(_room(estimate, trace, longest), _room(estimate, trace, longest[:1]))
+    if lengths[longest[0]] <= planned or needed <= memory.capacity_bytes:
         return None
     return (
-        f"Requests of this run have up to {lengths[0]:,.0f} tokens, those of the scenario {planned:,.0f}. The "
-        f"{_requests(len(lengths))} with most tokens at once on one replica would need {capacity(len(lengths) * each)} "
-        f"of KV cache per rank, where {capacity(free)} is free. The queue does not hold them back."
+        f"Requests of this run have up to {lengths[longest[0]]:,.0f} tokens, those of the scenario {planned:,.0f}. The "
+        f"{_requests(len(longest))} with most tokens at once on one replica would need {capacity(needed)} per rank, "
+        f"where there is {capacity(memory.capacity_bytes)}. The queue does not hold them back."
     )
 
 
@@ -162,9 +165,22 @@ def _text(seconds: float) -> str:
     return duration(seconds) if np.isfinite(seconds) else NOTHING
 
 
-def _cache(estimate: ServingEstimate, tokens: float) -> float:
-    """Cache of one sequence on the rank that holds most; windows make it grow more slowly than the tokens."""
-    return float(np.max(kv_rank_bytes(estimate.resolved, tokens)))
+def _room(estimate: ServingEstimate, trace: ServingTrace, chosen: NDArray[np.int64]) -> float:
+    """HBM of a rank that serves these requests at once, beside the prefill of the longest prompt of the run."""
+
+    def parts(who: NDArray[np.int64], running: int) -> dict[str, float]:
+        scenario = replace(
+            estimate.resolved.scenario,
+            input_tokens=int(min(np.ceil(trace.input_tokens[who].mean()), MAX_TOKENS / 2)),
+            output_tokens=int(min(np.ceil(trace.output_tokens[who].mean()), MAX_TOKENS / 2 - 1)),
+            context_bucket=AUTO,
+            concurrency=running,
+            compiled_batch=AUTO,
+        )
+        return {name: float(part) for name, part in estimates.serving(scenario).memory.parts.items()}
+
+    together, alone = parts(chosen, len(chosen)), parts(np.argmax(trace.input_tokens, keepdims=True), 1)
+    return sum(max(part, alone[name]) for name, part in together.items())
 
 
 def _requests(number: int) -> str:
