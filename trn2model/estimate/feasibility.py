@@ -79,10 +79,15 @@ def _serving(part: str, resolved: Resolved) -> list[str]:
         shared = attention.latent is None and resolved.plan.tp < attention.num_kv_heads
         narrower = ["use an fp8 KV cache"] if _is_wide(resolved.kv_dtype) else []
         axes = ("tp", "cp", "pp") if shared else ("cp", "pp")
-        return [*_fewer(resolved), "shorten the context", *_raised(resolved, *axes), *narrower]
+        context = float(resolved.requests.input_tokens + resolved.requests.output_tokens)
+        windows = [kind.attention.window for kind in resolved.model.layer_kinds]
+        shorter = ["shorten the context"] if any(not window or context < window for window in windows) else []
+        return [*_fewer(resolved), *shorter, *_raised(resolved, *axes), *narrower]
     if part == "logits":
         return [*_fewer(resolved), *_raised(resolved, "tp")]
     if part in ("activations", "buffers"):
+        if _decode_is_wider(resolved):
+            return [*_fewer(resolved), *_raised(resolved, "pp", "ep")]
         return [*_smaller_pass(resolved), *_raised(resolved, "tp" if part == "activations" else "cp")]
     return _reserve(resolved)
 
@@ -108,14 +113,15 @@ def _fewer(resolved: Resolved) -> list[str]:
 
 
 def _smaller_pass(resolved: Resolved) -> list[str]:
-    """The wider pass sets the working space: prefill of a chunk, or decode of a large batch."""
+    return ["use a smaller prefill chunk" if resolved.requests.prefill_chunk else "set a prefill chunk"]
+
+
+def _decode_is_wider(resolved: Resolved) -> bool:
+    """Whether a step of the compiled batch has more tokens on a rank than a prefill pass, and so sets the space."""
     requests, plan = resolved.requests, resolved.plan
     whole = float(requests.context_bucket)
-    chunk = min(whole, requests.prefill_chunk or whole)
-    step = np.ceil(requests.compiled_batch / plan.ep) * (1.0 + requests.draft_tokens) / plan.pp
-    if step > chunk:
-        return _fewer(resolved)
-    return ["use a smaller prefill chunk" if requests.prefill_chunk else "set a prefill chunk"]
+    chunk = min(whole, requests.prefill_chunk or whole) / plan.cp
+    return bool(np.ceil(requests.compiled_batch / plan.ep) * (1.0 + requests.draft_tokens) / plan.pp > chunk)
 
 
 def _reserve(resolved: Resolved) -> list[str]:
@@ -130,7 +136,8 @@ def _raised(resolved: Resolved, *axes: str) -> list[str]:
     can = [axis for axis in axes if getattr(plan, axis) < most.get(axis, np.inf)]
     if not can:
         return []
-    crowded = 2.0 * plan.num_ranks / plan.dp > resolved.num_ranks
+    replicas = resolved.scenario.prefill_replicas + 1.0 if resolved.workload == "serve" else 1.0
+    crowded = 2.0 * replicas * plan.num_ranks / plan.dp > resolved.num_ranks
     return [f"raise {_one_of(can)}" + (" with more systems" if crowded else "")]
 
 
