@@ -16,7 +16,7 @@ from trn2model.simulate.prefill import PassTime, Prefill
 from trn2model.specs.fields import AUTO
 from trn2model.specs.plan import MAX_TOKENS
 from trn2model.specs.resolve import Resolved, resolve
-from trn2model.specs.serving_engine import has_static_graphs, prompts_per_pass
+from trn2model.specs.serving_engine import has_static_graphs, held_bucket, prompts_per_pass
 
 Floats = NDArray[np.float64]
 
@@ -77,10 +77,7 @@ def scenario_prompts(resolved: Resolved, lengths: Floats) -> Prompts:
         tokens = tokens[np.unique(np.linspace(0, len(tokens) - 1, _MOST_LENGTHS).astype(np.int64))]
     scenario = replace(resolved.scenario, input_tokens=tokens.astype(np.int64), output_tokens=1, context_bucket=AUTO)
     requests = resolve(scenario, "serve").requests
-    bucket = requests.context_bucket
-    if resolved.scenario.context_bucket != AUTO:
-        given = resolved.requests.context_bucket
-        bucket = np.where(requests.prefill_tokens <= given, given, bucket)
+    bucket = held_bucket(requests.prefill_tokens, requests.context_bucket, resolved.scenario.context_bucket)
     size = np.minimum(bucket, requests.prefill_chunk) if requests.prefill_chunk else bucket
     count = np.ceil(bucket / size)
     ranks, concurrency = resolved.plan.ep, resolved.requests.concurrency

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.errors import DataError, InvalidInputError
+from trn2model.specs.plan import MAX_TOKENS
 
 Floats = NDArray[np.float64]
 
@@ -21,8 +22,6 @@ _SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 MAX_TRACE_ROWS: Final = 200_000
 #: latest arrival; beyond it, seconds are no longer told apart to the microsecond [s]
 MAX_ARRIVAL: Final = 10_000_000_000
-#: most tokens one request may have, in or out
-MAX_TOKENS: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)

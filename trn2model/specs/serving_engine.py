@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trn2model.specs.hardware import Chip
 from trn2model.specs.plan import Column
@@ -71,6 +72,33 @@ def context_bucket(tokens: Column) -> Column:
     limit, step = (engine_figures("buckets")[name].number() for name in ("doubling_limit", "step"))
     beyond = limit + step * np.ceil((tokens - limit) / step)
     return np.where(tokens > limit, beyond, np.exp2(np.ceil(np.log2(tokens))))
+
+
+def held_bucket(tokens: Column, automatic: Column, given: int | str | NDArray[np.int64]) -> Column:
+    """Bucket of each prompt: a given one as far as it holds them, the automatic one of a longer prompt.
+
+    Parameters
+    ----------
+    tokens : numpy.ndarray
+        Prompt tokens to compute. [token]
+    automatic : numpy.ndarray
+        Buckets that the engine would choose. [token]
+    given : int or str or numpy.ndarray
+        Bucket of the scenario, or the word for automatic. [token]
+
+    Returns
+    -------
+    numpy.ndarray
+        Tokens that the graph computes. [token]
+
+    Examples
+    --------
+    >>> held_bucket(np.array([100.0, 5000.0]), np.array([128.0, 8192.0]), 4096).tolist()
+    [4096.0, 8192.0]
+    """
+    if isinstance(given, str):
+        return automatic
+    return np.where(tokens <= given, given, automatic).astype(np.float64)
 
 
 def prompts_per_pass(tokens: Column, concurrency: Column) -> Column:

@@ -5,7 +5,6 @@ An ordinary cache on the scenario's own equality: Streamlit's would pickle every
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -14,8 +13,6 @@ from trn2model.estimate import ServingEstimate, estimate
 from trn2model.estimate.serving import plan as serving_plan
 from trn2model.estimate.training.scaling import Scaling, ScalingCurve, scaling_curve
 from trn2model.estimate.training.step import TrainingEstimate
-from trn2model.specs.fields import AUTO
-from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 
 
@@ -105,7 +102,7 @@ def concurrency_sweep(scenario: Scenario, concurrencies: tuple[int, ...]) -> ser
 
 @lru_cache(maxsize=128)
 def context_sweep(scenario: Scenario, tokens: tuple[int, ...]) -> serving_plan.ServingSweep:
-    """Serving over the prompt's length, in the scenario's own bucket as far as it holds the prompt; cached.
+    """Serving over the prompt's length, from the cache if it was asked before.
 
     Parameters
     ----------
@@ -119,14 +116,7 @@ def context_sweep(scenario: Scenario, tokens: tuple[int, ...]) -> serving_plan.S
     ServingSweep
         Shared between visitors and never changed.
     """
-    if scenario.context_bucket == AUTO:
-        return serving_plan.context_sweep(scenario, np.array(tokens))
-    swept = replace(scenario, input_tokens=np.array(tokens), context_bucket=AUTO)
-    requests = resolve(swept, "serve").requests
-    own = np.float64(scenario.context_bucket)
-    buckets = np.where(requests.prefill_tokens <= own, own, requests.context_bucket).astype(np.int64)
-    whole = estimate(replace(swept, context_bucket=buckets), "serve")
-    return serving_plan.ServingSweep("input_tokens", np.array(tokens), whole)
+    return serving_plan.context_sweep(scenario, np.array(tokens), own_bucket=True)
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from trn2model.estimate.serving.steady import ServingEstimate, estimate_serving
 from trn2model.specs.fields import AUTO
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import ROWS, Scenario
+from trn2model.specs.serving_engine import held_bucket
 from trn2model.units import from_si
 
 #: Every concurrency up to here is tried; beyond, steps of about 2 %.
@@ -84,7 +85,7 @@ def concurrency_sweep(scenario: Scenario, concurrencies: NDArray[np.int64] | Non
     return _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", concurrencies)
 
 
-def context_sweep(scenario: Scenario, tokens: NDArray[np.int64]) -> ServingSweep:
+def context_sweep(scenario: Scenario, tokens: NDArray[np.int64], *, own_bucket: bool = False) -> ServingSweep:
     """Estimates over the prompt's length, each in the bucket that holds it.
 
     Parameters
@@ -93,13 +94,20 @@ def context_sweep(scenario: Scenario, tokens: NDArray[np.int64]) -> ServingSweep
         A single plan; its own prompt length and bucket give way.
     tokens : NDArray of int
         Prompt lengths. [token]
+    own_bucket : bool
+        Keep the scenario's bucket for every prompt that it holds.
 
     Returns
     -------
     ServingSweep
         One batched estimate.
     """
-    return _sweep(replace(scenario, context_bucket=AUTO), "input_tokens", tokens)
+    swept = replace(scenario, context_bucket=AUTO, input_tokens=np.asarray(tokens, dtype=np.int64))
+    if not own_bucket or scenario.context_bucket == AUTO:
+        return _sweep(swept, "input_tokens", tokens)
+    requests = resolve(swept, "serve").requests
+    buckets = held_bucket(requests.prefill_tokens, requests.context_bucket, scenario.context_bucket)
+    return _sweep(replace(swept, context_bucket=buckets.astype(np.int64)), "input_tokens", tokens)
 
 
 def largest_concurrency(scenario: Scenario) -> int:

@@ -18,7 +18,7 @@ from trn2model.ui import estimates
 from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.curves import Axes, Curve, curves
 from trn2model.ui.charts.template import Mode
-from trn2model.ui.format import NOTHING, capacity, count, duration, percent
+from trn2model.ui.format import NOTHING, capacity, count, duration, number_of_requests, percent
 from trn2model.ui.present.content import Listing
 from trn2model.ui.present.words import chart_words
 from trn2model.ui.tables import table
@@ -63,8 +63,8 @@ def summary(trace: ServingTrace) -> str:
     """
     busy = ", ".join(f"{name} {percent(share, 2)}" for name, share in trace.utilization().items())
     return (
-        f"{_requests(len(trace.arrival))} in {duration(trace.span)}: {count(trace.output_tokens_per_s)} tokens/s; "
-        f"replicas spend {busy} of their time."
+        f"{number_of_requests(len(trace.arrival))} in {duration(trace.span)}: "
+        f"{count(trace.output_tokens_per_s)} tokens/s; replicas spend {busy} of their time."
     )
 
 
@@ -86,7 +86,7 @@ def room_warning(estimate: ServingEstimate, trace: ServingTrace) -> str | None:
     memory, requests = estimate.memory, estimate.resolved.requests
     if not estimate.feasible:
         most, used = int(estimate.max_concurrency), float(memory.used_bytes)
-        fits = "not even one request fits" if most == 0 else f"at most {_requests(most)} per replica would fit"
+        fits = "not even one request fits" if most == 0 else f"at most {number_of_requests(most)} per replica would fit"
         return (
             f"This scenario does not fit into HBM ({capacity(used)} of {capacity(memory.capacity_bytes)} per rank; "
             f"{fits}). The queue runs as if it did."
@@ -99,8 +99,8 @@ def room_warning(estimate: ServingEstimate, trace: ServingTrace) -> str | None:
         return None
     return (
         f"Requests of this run have up to {lengths[longest[0]]:,.0f} tokens, those of the scenario {planned:,.0f}. The "
-        f"{_requests(len(longest))} with most tokens at once on one replica would need {capacity(needed)} per rank, "
-        f"where there is {capacity(memory.capacity_bytes)}. The queue does not hold them back."
+        f"{number_of_requests(len(longest))} with most tokens at once on one replica would need {capacity(needed)} per "
+        f"rank, where there is {capacity(memory.capacity_bytes)}. The queue does not hold them back."
     )
 
 
@@ -181,7 +181,3 @@ def _room(estimate: ServingEstimate, trace: ServingTrace, chosen: NDArray[np.int
 
     together, alone = parts(chosen, len(chosen)), parts(np.argmax(trace.input_tokens, keepdims=True), 1)
     return sum(max(part, alone[name]) for name, part in together.items())
-
-
-def _requests(number: int) -> str:
-    return f"{number:,} request" + ("" if number == 1 else "s")
