@@ -18,10 +18,10 @@ class _Text(reprlib.Repr):
         self.maxtuple = self.maxlist = self.maxdict = _SHOWN_ENTRIES
         self.maxother = 2 * _SHOWN_LENGTH
 
-    def repr_str(self, x: str, level: int) -> str:
+    def repr_str(self, x: str, _level: int) -> str:
         return str.__repr__(x)
 
-    def repr_int(self, x: int, level: int) -> str:
+    def repr_int(self, x: int, _level: int) -> str:
         return int.__repr__(x) if x.bit_length() <= _PRINTED_BITS else f"an integer of {x.bit_length():,} bits"
 
 

@@ -32,8 +32,8 @@ def chunk_times(tokens, chunk, stages=1):
 
 def passes(chunk=0, together=1, stages=1, overlap=0.0):
     return Prefill(
-        lambda tokens, prompts: chunk_times(tokens, chunk, stages),
-        most_prompts=lambda tokens: together,
+        lambda tokens, _prompts: chunk_times(tokens, chunk, stages),
+        most_prompts=lambda _tokens: together,
         interleaved=chunk > 0,
         overlap=overlap,
     )
@@ -227,7 +227,7 @@ def test_prefill_apart_is_never_stalled_and_pays_the_transfer():
 
 
 def test_a_static_batch_decodes_as_slowly_alone_as_full():
-    def compiled(batch, context):
+    def compiled(_batch, context):
         return decode_time(32, context)
 
     one = simulate_serving(ServingSetup(passes(), compiled, 32), poisson_requests(0.01, 20, 1000, 100))
@@ -266,7 +266,7 @@ def test_same_seed_same_percentiles():
 
 def test_speculation_makes_fewer_steps():
     requests = Requests(np.array([0.0]), np.array([100.0]), np.array([101.0]))
-    setup = ServingSetup(passes(), lambda batch, context: np.full_like(context, 0.01), 1, tokens_per_step=2.5)
+    setup = ServingSetup(passes(), lambda _batch, context: np.full_like(context, 0.01), 1, tokens_per_step=2.5)
     trace = simulate_serving(setup, requests)
     assert trace.finish[0] - trace.first_token[0] == pytest.approx(40 * 0.01)
     assert trace.tpot[0] == pytest.approx(0.01 / 2.5)

@@ -96,10 +96,10 @@ def test_the_list_is_not_empty():
     assert len(names) == len(set(names)) > 45
 
 
-@pytest.mark.parametrize(("name", "formula"), formulas(), ids=[name for name, _ in formulas()])
+@pytest.mark.parametrize("formula", [formula for _, formula in formulas()], ids=[name for name, _ in formulas()])
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_a_row_of_a_batch_equals_the_single_call(name, formula, seed):
+def test_a_row_of_a_batch_equals_the_single_call(formula, seed):
     rng = np.random.default_rng(seed)
     columns = {p: draw(rng, p, 6) for p in inspect.signature(formula).parameters}
     batch = results(formula(**columns))
@@ -112,8 +112,8 @@ def test_a_row_of_a_batch_equals_the_single_call(name, formula, seed):
             assert np.isfinite(part)
 
 
-@pytest.mark.parametrize(("name", "formula"), formulas(), ids=[name for name, _ in formulas()])
-def test_every_argument_spans_its_own_axis(name, formula):
+@pytest.mark.parametrize("formula", [formula for _, formula in formulas()], ids=[name for name, _ in formulas()])
+def test_every_argument_spans_its_own_axis(formula):
     """Arguments of shapes (2, 1, ..), (1, 2, ..), .. give the outer product of all their values."""
     rng = np.random.default_rng(1)
     columns = {p: draw(rng, p, 2) for p in inspect.signature(formula).parameters}
@@ -130,8 +130,8 @@ def test_every_argument_spans_its_own_axis(name, formula):
             np.testing.assert_allclose(np.broadcast_to(whole, (2,) * n)[tuple(index)], part, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "formula"), formulas(), ids=[name for name, _ in formulas()])
-def test_inputs_are_left_as_they_were(name, formula):
+@pytest.mark.parametrize("formula", [formula for _, formula in formulas()], ids=[name for name, _ in formulas()])
+def test_inputs_are_left_as_they_were(formula):
     rng = np.random.default_rng(2)
     columns = {p: draw(rng, p, 4) for p in inspect.signature(formula).parameters}
     before = {p: column.copy() for p, column in columns.items()}

@@ -12,7 +12,7 @@ from trn2model.simulate.serving import Progress, ServingSetup, serving_steps, si
 
 def passes(time, **rules):
     """Passes that cost the same however many prompts they hold, and keep the replica as long as they take."""
-    return Prefill(lambda tokens, prompts: PassTime(*[np.atleast_1d(time(tokens))] * 2), **rules)
+    return Prefill(lambda tokens, _prompts: PassTime(*[np.atleast_1d(time(tokens))] * 2), **rules)
 
 
 def chunks(size, time):
@@ -25,7 +25,7 @@ def chunks(size, time):
 prefill = passes(lambda tokens: tokens * 0.01)
 
 
-def decode(batch, context):
+def decode(_batch, context):
     return np.full_like(context, 0.1)
 
 
@@ -88,11 +88,11 @@ def test_while_slots_are_free_for_those_that_wait_no_step_runs_between_chunks():
 
 def test_waiting_prompts_share_a_pass():
     requests = Requests(np.zeros(5), np.full(5, 100.0), np.full(5, 3.0))
-    trace = simulate_serving(ServingSetup(passes(lambda n: n * 0.01, most_prompts=lambda n: 2), decode, 8), requests)
+    trace = simulate_serving(ServingSetup(passes(lambda n: n * 0.01, most_prompts=lambda _n: 2), decode, 8), requests)
     assert trace.first_token.tolist() == pytest.approx([1.0, 1.0, 2.0, 2.0, 3.0])
     assert trace.finish.tolist() == pytest.approx([3.2] * 5)
     assert trace.timeline.batch.tolist() == [2, 2, 1, 5]
-    narrow = simulate_serving(ServingSetup(passes(lambda n: n * 0.01, most_prompts=lambda n: 4), decode, 2), requests)
+    narrow = simulate_serving(ServingSetup(passes(lambda n: n * 0.01, most_prompts=lambda _n: 4), decode, 2), requests)
     assert narrow.timeline.batch.max() == 2
 
 
@@ -112,7 +112,7 @@ def test_unequal_prompts_fill_a_pass_in_proportion():
 def test_a_pass_waits_for_more_slots_until_they_have_idled_as_long_as_it_stalls():
     outputs = np.array([11.0, 31.0, 91.0, 91.0, 5.0, 5.0, 5.0])
     requests = Requests(np.zeros(7), np.full(7, 100.0), outputs)
-    setup = ServingSetup(passes(lambda n: n * 0.01, most_prompts=lambda n: 4), decode, 4)
+    setup = ServingSetup(passes(lambda n: n * 0.01, most_prompts=lambda _n: 4), decode, 4)
     trace = simulate_serving(setup, requests)
     # the first slot is free at 2.0, but the three running would lose a second each; when the second gets free at 4.0
     # the first has idled for the 2 s that the two left lose
@@ -136,7 +136,7 @@ def test_phases_mix():
 
 
 def test_pipeline_stages_take_the_next_pass_before_the_first_token():
-    four = Prefill(lambda tokens, prompts: PassTime(np.array([0.8]), np.array([0.2])))
+    four = Prefill(lambda _tokens, _prompts: PassTime(np.array([0.8]), np.array([0.2])))
     requests = Requests(np.zeros(3), np.full(3, 100.0), np.array([3.0, 3.0, 1.0]))
     trace = simulate_serving(ServingSetup(four, decode, 3), requests)
     assert trace.start.tolist() == pytest.approx([0.0, 0.2, 0.4])
@@ -150,7 +150,7 @@ def test_pipeline_stages_take_the_next_pass_before_the_first_token():
 
 def test_prefill_workers_share_passes_too():
     requests = Requests(np.array([0.0, 0.1, 0.2, 0.3]), np.full(4, 100.0), np.full(4, 2.0))
-    two = passes(lambda n: n * 0.01, most_prompts=lambda n: 2)
+    two = passes(lambda n: n * 0.01, most_prompts=lambda _n: 2)
     trace = simulate_serving(ServingSetup(two, decode, 8, prefill_workers=1), requests)
     assert trace.first_token.tolist() == pytest.approx([1.0, 2.0, 2.0, 3.0])
 
@@ -203,7 +203,7 @@ def test_tables_interpolate_and_extend():
             "prefill_workers",
         ),
         (lambda: simulate_serving(ServingSetup(passes(lambda n: -n), decode, 1), two_requests()), "prefill_time"),
-        (lambda: simulate_serving(ServingSetup(prefill, lambda b, c: c * np.nan, 1), two_requests()), "decode_time"),
+        (lambda: simulate_serving(ServingSetup(prefill, lambda _b, c: c * np.nan, 1), two_requests()), "decode_time"),
         (lambda: poisson_requests(0.0, 1, 1, 1), "rate"),
         (lambda: poisson_requests(1.0, 0, 1, 1), "num_requests"),
         (lambda: poisson_requests(1.0, 1, 0, 1), "input_tokens"),
@@ -285,7 +285,7 @@ def test_a_long_queue_is_computed_event_by_event_not_step_by_step():
     requests = Requests(np.linspace(0.0, count / 2, count), lengths, lengths)
     calls = []
 
-    def counted(batch, context):
+    def counted(_batch, context):
         calls.append(len(context))
         return np.full_like(context, 0.1)
 

@@ -30,12 +30,12 @@ class PassTime(NamedTuple):
 PromptTime = Callable[[float, int], PassTime]
 
 
-def one_prompt(tokens: float) -> int:
+def one_prompt(_tokens: float) -> int:
     """Prompts of a pass where every prompt is prefilled by itself.
 
     Parameters
     ----------
-    tokens : float
+    _tokens : float
         Length of the prompt. [token]
 
     Returns

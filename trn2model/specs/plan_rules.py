@@ -152,7 +152,7 @@ def _divisors(number: int) -> str:
     return ", ".join(str(n) for n in range(1, number + 1) if number % n == 0)
 
 
-def _heads(row: Row, limits: PlanLimits) -> Complaint:
+def _heads(_row: Row, limits: PlanLimits) -> Complaint:
     heads = limits.num_heads
     allowed = f"a divisor of the {heads} attention heads of {limits.model_name} ({_divisors(heads)})"
     return "tp", allowed, "choose one of these for tp"
@@ -163,11 +163,11 @@ def _stages(row: Row, limits: PlanLimits) -> Complaint:
     return "pp", allowed, f"lower pp or interleave (now {row['pp']} x {row['interleave']})"
 
 
-def _serving_stages(row: Row, limits: PlanLimits) -> Complaint:
+def _serving_stages(_row: Row, limits: PlanLimits) -> Complaint:
     return "pp", f"up to the {limits.num_layers} layers of {limits.model_name}", "lower pp"
 
 
-def _experts(row: Row, limits: PlanLimits) -> Complaint:
+def _experts(_row: Row, limits: PlanLimits) -> Complaint:
     if limits.num_experts == 1:
         return "ep", f"1, because {limits.model_name} is dense", "set ep to 1 or choose a mixture-of-experts model"
     experts = limits.num_experts
@@ -178,7 +178,7 @@ def _experts(row: Row, limits: PlanLimits) -> Complaint:
     )
 
 
-def _batch(row: Row, limits: PlanLimits) -> Complaint:
+def _batch(row: Row, _limits: PlanLimits) -> Complaint:
     slots = row["dp"] * row["ep"] * row["microbatch_size"]
     product = f"dp x ep x microbatch_size = {row['dp']} x {row['ep']} x {row['microbatch_size']} = {slots}"
     batch = row["global_batch_size"]
@@ -190,16 +190,16 @@ def _batch(row: Row, limits: PlanLimits) -> Complaint:
     return "global_batch_size", f"a multiple of {product}", f"set global_batch_size to {nearest}, or change dp"
 
 
-def _sequence(row: Row, limits: PlanLimits) -> Complaint:
+def _sequence(row: Row, _limits: PlanLimits) -> Complaint:
     return "cp", f"a divisor of sequence_length = {row['sequence_length']}", "change cp or sequence_length"
 
 
-def _rounds(row: Row, limits: PlanLimits) -> Complaint:
+def _rounds(row: Row, _limits: PlanLimits) -> Complaint:
     allowed = f"1 unless the {row['num_microbatches']} microbatches per replica are a multiple of pp = {row['pp']}"
     return "interleave", allowed, "set interleave to 1 or change global_batch_size"
 
 
-def _schedule(row: Row, limits: PlanLimits) -> Complaint:
+def _schedule(_row: Row, limits: PlanLimits) -> Complaint:
     return "interleave", f"1 with pipeline_schedule = {limits.pipeline_schedule}", "set pipeline_schedule to 1f1b"
 
 
@@ -211,7 +211,7 @@ def _ranks(row: Row, limits: PlanLimits) -> Complaint:
     return largest, allowed, f"lower {largest} or raise count"
 
 
-def _decode_replicas(row: Row, limits: PlanLimits) -> Complaint:
+def _decode_replicas(_row: Row, limits: PlanLimits) -> Complaint:
     allowed = f"more than prefill_replicas = {limits.prefill_replicas}, so that a replica is left to decode"
     return "dp", allowed, "raise dp (or lower tp), or lower prefill_replicas"
 
@@ -225,7 +225,7 @@ def _graph_context(row: Row) -> Complaint:
     return "context_bucket", allowed, "raise context_bucket or lower input_tokens"
 
 
-def _context(row: Row) -> Complaint:
+def _context(_row: Row) -> Complaint:
     allowed = f"input_tokens + output_tokens up to {MAX_TOKENS:,}"
     return "input_tokens", allowed, "lower input_tokens or output_tokens"
 
@@ -235,8 +235,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("pp_layers", TRAIN, lambda plan, limits: plan.pp * plan.interleave > limits.num_layers, _stages),
     Rule("pp_layers", SERVE, lambda plan, limits: plan.pp > limits.num_layers, _serving_stages),
     Rule("ep_experts", BOTH, lambda plan, limits: _indivisible(limits.num_experts, plan.ep), _experts),
-    Rule("cp_sequence", TRAIN, lambda plan, limits: _indivisible(plan.sequence_length, plan.cp), _sequence),
-    Rule("batch", TRAIN, lambda plan, limits: _indivisible(plan.global_batch_size, _slots(plan)), _batch),
+    Rule("cp_sequence", TRAIN, lambda plan, _limits: _indivisible(plan.sequence_length, plan.cp), _sequence),
+    Rule("batch", TRAIN, lambda plan, _limits: _indivisible(plan.global_batch_size, _slots(plan)), _batch),
     Rule(
         "interleave_schedule",
         TRAIN,
@@ -246,7 +246,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "interleave_rounds",
         TRAIN,
-        lambda plan, limits: (plan.interleave > 1) & (plan.pp > 1) & _indivisible(plan.num_microbatches, plan.pp),
+        lambda plan, _limits: (plan.interleave > 1) & (plan.pp > 1) & _indivisible(plan.num_microbatches, plan.pp),
         _rounds,
     ),
     Rule("dp_prefill_replicas", SERVE, lambda plan, limits: plan.dp <= limits.prefill_replicas, _decode_replicas),

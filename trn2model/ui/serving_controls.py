@@ -12,12 +12,12 @@ from trn2model.ui.view_widgets import slider
 from trn2model.units import to_si
 
 
-def limits(scene: Scene) -> dict[str, Any]:
+def limits(_scene: Scene) -> dict[str, Any]:
     """Longest latencies to accept.
 
     Parameters
     ----------
-    scene : Scene
+    _scene : Scene
         What the page works with.
 
     Returns

@@ -14,12 +14,12 @@ from trn2model.ui.view_widgets import picker, segments, toggle
 _KINDS: Final = {name: kind for kind, name in KIND_NAMES.items()}
 
 
-def choose(scene: Scene) -> dict[str, Any]:
+def choose(_scene: Scene) -> dict[str, Any]:
     """Which measurements the page shows, and which one it looks at.
 
     Parameters
     ----------
-    scene : Scene
+    _scene : Scene
         What the page works with.
 
     Returns

@@ -106,7 +106,7 @@ def operator_rows(raw: Mapping[str, str]) -> list[Row]:
     }
     row["chips"] = 1.0 if gpu else float(row["cores"] or 1.0) / 8.0
     row["busy_share"] = 1.0 if re.search(r"4 cores busy|four LNC|TP8", f"{shape} {row['detail']}") else row["chips"]
-    row |= _gemm(cell(raw, "op"), shape) if op == "gemm" else _attention(shape) if op.startswith("att") else {}
+    row |= _gemm(shape) if op == "gemm" else _attention(shape) if op.startswith("att") else {}
     row |= _measured(row, raw)
     apply_facts("operator", row, raw)
     time = row["measured"] if row["metric"] == "time" else None
@@ -138,7 +138,7 @@ def _chips_of_ranks(row: Row) -> float | None:
     return row["ranks"] * float(row["lnc"] or 1.0) / chip.num_cores
 
 
-def _gemm(op: str, shape: str) -> Row:
+def _gemm(shape: str) -> Row:
     named = [captured(rf"\b{letter}(\d+)", shape) for letter in "MKN"]
     if None not in named:
         m, k, n = named

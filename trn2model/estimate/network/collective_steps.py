@@ -115,13 +115,13 @@ def kangaring_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
     ]
 
 
-def mesh_gather(fabric: Fabric, block: Block) -> list[Step] | None:
+def mesh_gather(_fabric: Fabric, block: Block) -> list[Step] | None:
     """Mesh all-gather: routed straight to the same core of every other chip, then between the cores of each chip.
 
     Parameters
     ----------
-    fabric : Fabric
-        Links of the domain; not read.
+    _fabric : Fabric
+        Links of the domain.
     block : Block
         Groups.
 
@@ -134,13 +134,13 @@ def mesh_gather(fabric: Fabric, block: Block) -> list[Step] | None:
     return [*_if(others, _step(1, _to_chips(block, chunk), 2 * others * chunk)), *_chip_gather(block)] or None
 
 
-def mesh_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
+def mesh_scatter(_fabric: Fabric, block: Block) -> list[Step] | None:
     """Mesh reduce-scatter: each rank adds its chip's chunks and routes the sum; the target adds what arrives.
 
     Parameters
     ----------
-    fabric : Fabric
-        Links of the domain; not read.
+    _fabric : Fabric
+        Links of the domain.
     block : Block
         Groups.
 
@@ -155,13 +155,13 @@ def mesh_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
     return [*_if(others, _step(1, sums, others * (local + 1) * chunk)), last]
 
 
-def direct_gather(fabric: Fabric, block: Block) -> list[Step] | None:
+def direct_gather(_fabric: Fabric, block: Block) -> list[Step] | None:
     """Single-step mesh all-gather: every rank writes its chunk to every other rank.
 
     Parameters
     ----------
-    fabric : Fabric
-        Links of the domain; not read.
+    _fabric : Fabric
+        Links of the domain.
     block : Block
         Groups.
 
@@ -174,13 +174,13 @@ def direct_gather(fabric: Fabric, block: Block) -> list[Step] | None:
     return [_step(1, _to_all(block, chunk), 2 * (block.size - 1) * chunk)]
 
 
-def direct_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
+def direct_scatter(_fabric: Fabric, block: Block) -> list[Step] | None:
     """Single-step mesh reduce-scatter: every rank writes each chunk to its owner, who adds them up.
 
     Parameters
     ----------
-    fabric : Fabric
-        Links of the domain; not read.
+    _fabric : Fabric
+        Links of the domain.
     block : Block
         Groups.
 
@@ -193,13 +193,13 @@ def direct_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
     return [_step(1, _to_all(block, chunk), 2 * (block.size - 1) * chunk), _step(1, [], (block.size + 1) * chunk)]
 
 
-def direct_reduce(fabric: Fabric, block: Block) -> list[Step] | None:
+def direct_reduce(_fabric: Fabric, block: Block) -> list[Step] | None:
     """Single-step mesh all-reduce: every rank writes its whole buffer to every other rank, two copies per read.
 
     Parameters
     ----------
-    fabric : Fabric
-        Links of the domain; not read.
+    _fabric : Fabric
+        Links of the domain.
     block : Block
         Groups.
 

@@ -118,7 +118,7 @@ class Network:
         CollectiveCost
             Time, algorithm and bus bandwidth.
         """
-        groups = self.placement.group_dims(axes)
+        groups = self.groups(axes, scope)
         constants = _link_constants(self.resolved.profile.constants)
         return collective_cost(self.fabric, op, message_bytes, groups, constants)
 

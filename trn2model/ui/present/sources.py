@@ -39,14 +39,14 @@ def scopes() -> tuple[str, ...]:
     return (THIS, ALL, *_holders())
 
 
-def content(estimate: TrainingEstimate | None, mode: Mode, scope: str, status: str) -> Content:
+def content(estimate: TrainingEstimate | None, _mode: Mode, scope: str, status: str) -> Content:
     """Sources page.
 
     Parameters
     ----------
     estimate : TrainingEstimate or None
         The estimate of the scenario; None where the scenario means nothing.
-    mode : {"light", "dark"}
+    _mode : {"light", "dark"}
         Dress of charts; this page has none.
     scope : str
         One of `scopes`.

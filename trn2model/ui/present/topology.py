@@ -130,7 +130,7 @@ def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load:
     if fabric.interconnect == "switch":
         name = "NVSwitch" if estimate.resolved.system.chip.family == "gpu" else "NeuronSwitch"
         return switch_ports(words, _port_marks(fabric, view, groups, load), name, title, twin, mode)
-    cores = tuple(_core_mark(fabric, rank, view, groups) for rank in range(fabric.ranks_per_chip))
+    cores = tuple(_core_mark(rank, view, groups) for rank in range(fabric.ranks_per_chip))
     return switch_ports(words, cores, "", title, _core_table(fabric, groups), mode)
 
 
@@ -225,7 +225,7 @@ def _port_marks(fabric: Fabric, view: View, groups: Groups | None, load: Traffic
     return tuple(marks)
 
 
-def _core_mark(fabric: Fabric, rank: int, view: View, groups: Groups | None) -> PortMark:
+def _core_mark(rank: int, view: View, groups: Groups | None) -> PortMark:
     group = -1 if groups is None else int(groups.of_rank[rank])
     colour = None if group < 0 else _GROUP_COLOURS[group % len(_GROUP_COLOURS)]
     member = "" if groups is None else f"<br>{groups.axis} group {group}"

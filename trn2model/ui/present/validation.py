@@ -41,12 +41,12 @@ class View:
     picked: str = ""
 
 
-def content(subject: object, mode: Mode, evidence: Evidence, view: View) -> Content:
+def content(_subject: object, mode: Mode, evidence: Evidence, view: View) -> Content:
     """Validation page.
 
     Parameters
     ----------
-    subject : object
+    _subject : object
         Not used: measurements do not depend on the scenario.
     mode : {"light", "dark"}
         Dress of the charts.
