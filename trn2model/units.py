@@ -67,22 +67,7 @@ UNITS: Final[dict[str, tuple[str, float]]] = {
 def to_si(value: float, unit: str) -> float:
     """Value in SI units of a value given in a named unit.
 
-    Parameters
-    ----------
-    value : float
-        Number in `unit`.
-    unit : str
-        A key of ``UNITS``.
-
-    Returns
-    -------
-    float
-        The same quantity in the SI unit of the table.
-
-    Raises
-    ------
-    DataError
-        The unit is not in the table.
+    Raises DataError (the unit is not in the table).
 
     Examples
     --------
@@ -97,22 +82,7 @@ def to_si(value: float, unit: str) -> float:
 def from_si(value: float, unit: str) -> float:
     """Value in a named unit of a value given in SI units.
 
-    Parameters
-    ----------
-    value : float
-        Number in the SI unit of `unit`.
-    unit : str
-        A key of ``UNITS``.
-
-    Returns
-    -------
-    float
-        The same quantity in `unit`.
-
-    Raises
-    ------
-    DataError
-        The unit is not in the table.
+    Raises DataError (the unit is not in the table).
 
     Examples
     --------
@@ -125,20 +95,7 @@ def from_si(value: float, unit: str) -> float:
 def si_unit(unit: str) -> str:
     """SI unit in which a named unit is held.
 
-    Parameters
-    ----------
-    unit : str
-        A key of ``UNITS``.
-
-    Returns
-    -------
-    str
-        Name of the SI unit.
-
-    Raises
-    ------
-    DataError
-        The unit is not in the table.
+    Raises DataError (the unit is not in the table).
 
     Examples
     --------

@@ -22,13 +22,7 @@ _SHOWN: Final = 60
 
 
 def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add one flag per scenario field, grouped as in the table, and the two file options.
-
-    Parameters
-    ----------
-    parser : argparse.ArgumentParser
-        Parser of a command.
-    """
+    """Add one flag per scenario field, grouped as in the table, and the two file options."""
     files = parser.add_argument_group("Files")
     files.add_argument("--model-config", metavar="FILE", help="Hugging Face config.json to use instead of --model")
     files.add_argument("--scenario", metavar="FILE", help="JSON file with scenario fields; flags override it")
@@ -36,15 +30,7 @@ def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_field_arguments(parser: argparse.ArgumentParser, rows: Iterable[ScenarioField]) -> None:
-    """Add the flags of some rows of the scenario table, in the groups of the table.
-
-    Parameters
-    ----------
-    parser : argparse.ArgumentParser
-        Parser of a command.
-    rows : iterable of ScenarioField
-        The rows.
-    """
+    """Add the flags of some rows of the scenario table, in the groups of the table."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     for row in rows:
         if row.group not in groups:
@@ -59,20 +45,7 @@ def add_field_arguments(parser: argparse.ArgumentParser, rows: Iterable[Scenario
 def scenario_from(arguments: argparse.Namespace) -> Scenario:
     """Scenario of a command line: the file's fields, then the flags.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Parsed arguments of a parser made with `add_scenario_arguments`.
-
-    Returns
-    -------
-    Scenario
-        The checked scenario.
-
-    Raises
-    ------
-    InvalidInputError
-        A value is not allowed, or a file cannot be used.
+    Raises InvalidInputError (a value is not allowed, or a file cannot be used).
     """
     scenario = Scenario() if arguments.scenario is None else _from_file(arguments.scenario)
     values: dict[str, Any] = {}
@@ -91,20 +64,7 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
 def read_model(path: str) -> ModelSpec:
     """Model from a Hugging Face config.json.
 
-    Parameters
-    ----------
-    path : str
-        Path of the file.
-
-    Returns
-    -------
-    ModelSpec
-        Named after the file, or after its folder if the file is called config.json.
-
-    Raises
-    ------
-    InvalidInputError
-        The file cannot be read, or is no config.json of a model.
+    Raises InvalidInputError (the file cannot be read, or is no config.json of a model).
     """
     text = read_user_file("model_config", path, "JSON", MAX_JSON_BYTES)
     file = Path(path)

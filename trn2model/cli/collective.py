@@ -54,20 +54,7 @@ def _collective(arguments: argparse.Namespace) -> Outcome:
 
 
 def collective_text(title: str, report: Mapping[str, Any]) -> str:
-    """One collective as text for the terminal.
-
-    Parameters
-    ----------
-    title : str
-        First line.
-    report : Mapping
-        JSON form of the report.
-
-    Returns
-    -------
-    str
-        Time, bandwidths, and the time of every algorithm.
-    """
+    """One collective as text for the terminal."""
     head = [
         ("time", duration(report["time"])),
         ("algorithm", report["algorithm"]),

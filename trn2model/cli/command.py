@@ -15,18 +15,7 @@ class SupportsWrite(Protocol):
     """What a parser may write its help to."""
 
     def write(self, text: str, /) -> object:
-        """Take some text.
-
-        Parameters
-        ----------
-        text : str
-            The text.
-
-        Returns
-        -------
-        object
-            Whatever the stream says of it.
-        """
+        """Take some text."""
 
 
 class UsageError(Trn2ModelError):
@@ -61,27 +50,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse the command line.
 
-        Parameters
-        ----------
-        message : str
-            What is wrong.
-
-        Raises
-        ------
-        UsageError
-            Always.
+        Raises UsageError (always).
         """
         hint = f"{message}; see {self.prog} --help"
         raise UsageError(hint)
 
     def print_help(self, file: SupportsWrite | None = None) -> None:
-        """Write the help like any answer, so that what cannot be written is no silent success.
-
-        Parameters
-        ----------
-        file : object with a method write, optional
-            Where to write instead of standard output.
-        """
+        """Write the help like any answer, so that what cannot be written is no silent success."""
         if file is None:
             write(self.format_help())
         else:
@@ -91,17 +66,7 @@ class Parser(argparse.ArgumentParser):
 def write(text: str) -> None:
     """Write text to standard output, at once.
 
-    Parameters
-    ----------
-    text : str
-        An answer; it ends with exactly one line break.
-
-    Raises
-    ------
-    BrokenPipeError
-        The reader has left.
-    OutputError
-        Standard output is closed or full.
+    Raises BrokenPipeError (the reader has left); OutputError (standard output is closed or full).
     """
     if sys.stdout is None:
         message = "it is closed"

@@ -23,18 +23,7 @@ def _train(arguments: argparse.Namespace) -> Outcome:
 
 
 def training_text(document: Mapping[str, Any]) -> str:
-    """Training estimate as text for the terminal.
-
-    Parameters
-    ----------
-    document : Mapping
-        JSON form of a training estimate.
-
-    Returns
-    -------
-    str
-        Headline, parts of the step, memory, communication and assumptions.
-    """
+    """Training estimate as text for the terminal."""
     return sections(
         [
             ("", scenario_text(document["scenario"])),
@@ -50,18 +39,7 @@ def training_text(document: Mapping[str, Any]) -> str:
 
 
 def scenario_text(scenario: Mapping[str, Any]) -> str:
-    """Scenario in two lines.
-
-    Parameters
-    ----------
-    scenario : Mapping
-        JSON form of a scenario with its autos decided.
-
-    Returns
-    -------
-    str
-        Model and machine; degrees and batch.
-    """
+    """Scenario in two lines."""
     numerics = f"{scenario['precision']} {scenario['sparsity']}"
     machine = f"{scenario['model']} on {scenario['count']} x {scenario['system']}, {numerics}"
     degrees = " ".join(f"{axis} {scenario[axis]}" for axis in _AXES)
@@ -70,18 +48,7 @@ def scenario_text(scenario: Mapping[str, Any]) -> str:
 
 
 def verdict_text(document: Mapping[str, Any]) -> str:
-    """Whether the plan fits, and what is short if it does not.
-
-    Parameters
-    ----------
-    document : Mapping
-        JSON form of an estimate.
-
-    Returns
-    -------
-    str
-        One line, or one line per violation.
-    """
+    """Whether the plan fits, and what is short if it does not."""
     if document["feasible"]:
         memory = document["memory"]
         return f"fits: {percent(memory['used_bytes'] / memory['capacity_bytes'])} of HBM"
@@ -93,22 +60,7 @@ def verdict_text(document: Mapping[str, Any]) -> str:
 
 
 def parts_text(parts: Mapping[str, float], whole: float, write: Any) -> str:  # noqa: ANN401 (a function of one number)
-    """Parts of a whole with their shares, largest first; parts of nothing are left out.
-
-    Parameters
-    ----------
-    parts : Mapping
-        Name to number.
-    whole : float
-        Their sum.
-    write : callable
-        Text of a number.
-
-    Returns
-    -------
-    str
-        One line per part.
-    """
+    """Parts of a whole with their shares, largest first; parts of nothing are left out."""
     rows = [
         (name.replace("_", " "), write(part), share_text(part / whole))
         for name, part in sorted(parts.items(), key=lambda item: -item[1])
@@ -118,36 +70,14 @@ def parts_text(parts: Mapping[str, float], whole: float, write: Any) -> str:  # 
 
 
 def memory_text(memory: Mapping[str, Any]) -> str:
-    """Memory of the fullest rank by part, and how much of its HBM that is.
-
-    Parameters
-    ----------
-    memory : Mapping
-        JSON form of the memory of an estimate.
-
-    Returns
-    -------
-    str
-        One line per part, as shares of the capacity.
-    """
+    """Memory of the fullest rank by part, and how much of its HBM that is."""
     total = {**memory["parts"], "used": memory["used_bytes"], "capacity": memory["capacity_bytes"]}
     rows = [(name, capacity(part), share_text(part / memory["capacity_bytes"])) for name, part in total.items() if part]
     return columns(rows, right=[1, 2], indent="  ")
 
 
 def communication_text(uses: list[Mapping[str, Any]]) -> str:
-    """Collectives by axis as a table.
-
-    Parameters
-    ----------
-    uses : list of Mapping
-        JSON form of the communication of an estimate.
-
-    Returns
-    -------
-    str
-        One line per kind of collective; empty if there is none.
-    """
+    """Collectives by axis as a table."""
     if not uses:
         return ""
     rows = [("axis", "operation", "message", "algorithm", "link time", "exposed", "busbw")]

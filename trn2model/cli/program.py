@@ -31,18 +31,7 @@ COMMANDS: Final[tuple[Command, ...]] = (SPECS, MODELS, TRAIN, SERVE, COLLECTIVE,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : Sequence of str, optional
-        Words after the program's name; those of the process if left out.
-
-    Returns
-    -------
-    int
-        0 done, 1 standard output cannot be written, 2 invalid input, 3 nothing feasible.
-    """
+    """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -64,13 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> Parser:
-    """Parser of the whole command line.
-
-    Returns
-    -------
-    Parser
-        With one subparser per command.
-    """
+    """Parser of the whole command line."""
     program = Parser("trn2model", description="Performance model of AWS Trainium2.", allow_abbrev=False)
     commands = program.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
     for command in COMMANDS:
@@ -109,16 +92,5 @@ def _discard(stream: TextIO | None) -> None:
 
 
 def as_json(outcome: Outcome) -> str:
-    """Document of an outcome as JSON text without NaN or infinity.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        Answer of a command.
-
-    Returns
-    -------
-    str
-        Indented JSON; what is not finite is null.
-    """
+    """Document of an outcome as JSON text without NaN or infinity."""
     return json.dumps(to_json(outcome.document), indent=2, allow_nan=False, ensure_ascii=False)

@@ -98,18 +98,7 @@ def _queue(scenario: Scenario, path: str | None, options: Mapping[str, Any]) -> 
 
 
 def serving_text(document: Mapping[str, Any]) -> str:
-    """Serving estimate as text for the terminal.
-
-    Parameters
-    ----------
-    document : Mapping
-        JSON form of a serving estimate, with an operating point and a queue where they were asked for.
-
-    Returns
-    -------
-    str
-        Headline, parts of both phases, memory, operating point, queue and assumptions.
-    """
+    """Serving estimate as text for the terminal."""
     prefill, decode = document["time"]["prefill"], document["time"]["decode"]
     point = document.get("operating_point")
     return sections(

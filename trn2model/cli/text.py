@@ -13,20 +13,6 @@ _GAP = "  "
 def columns(rows: Iterable[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> str:
     """Rows as aligned columns.
 
-    Parameters
-    ----------
-    rows : iterable of sequence of str
-        Cells; short rows are filled with empty cells.
-    right : sequence of int
-        Columns aligned to the right.
-    indent : str
-        Put before every line.
-
-    Returns
-    -------
-    str
-        One line per row, without trailing blanks.
-
     Examples
     --------
     >>> print(columns([("a", "10 ms"), ("long", "2 ms")], right=[1]))
@@ -48,16 +34,6 @@ def columns(rows: Iterable[Sequence[str]], right: Sequence[int] = (), indent: st
 def sections(parts: Iterable[tuple[str, str]]) -> str:
     """Titled blocks, one blank line apart; empty ones are left out.
 
-    Parameters
-    ----------
-    parts : iterable of (str, str)
-        Title and body; a body without a title stands alone.
-
-    Returns
-    -------
-    str
-        The text.
-
     Examples
     --------
     >>> print(sections([("", "head"), ("Parts", "  a"), ("None", "")]))
@@ -72,18 +48,6 @@ def sections(parts: Iterable[tuple[str, str]]) -> str:
 def quantity_text(value: float, unit: str) -> str:
     """Number to three digits in its everyday unit.
 
-    Parameters
-    ----------
-    value : float
-        Number in `unit`.
-    unit : str
-        SI unit.
-
-    Returns
-    -------
-    str
-        Number and unit.
-
     Examples
     --------
     >>> quantity_text(30.83 * 2**30, "B")
@@ -95,16 +59,6 @@ def quantity_text(value: float, unit: str) -> str:
 
 def share_text(fraction: float) -> str:
     """Share of a whole to a tenth of a percent.
-
-    Parameters
-    ----------
-    fraction : float
-        0 to 1, or more where a demand exceeds a capacity.
-
-    Returns
-    -------
-    str
-        In percent.
 
     Examples
     --------

@@ -25,18 +25,7 @@ def _validate(arguments: argparse.Namespace) -> Outcome:
 
 
 def validation_text(report: Mapping[str, Any]) -> str:
-    """Report of the validation as text for the terminal.
-
-    Parameters
-    ----------
-    report : Mapping
-        What `validate_report` gives.
-
-    Returns
-    -------
-    str
-        Errors by dataset, errors of the sets with targets, and what is left out.
-    """
+    """Report of the validation as text for the terminal."""
     reasons = [(f"{count:,}", reason) for reason, count in list(report["left_out"].items())[:_MOST_REASONS]]
     return sections(
         [

@@ -18,20 +18,7 @@ _ZERO: Final = {"optimizer": (1, "optimizer state"), "gradients": (2, "gradients
 
 
 def memory_violations(memory: MemoryUse, resolved: Resolved) -> tuple[Violation, ...]:
-    """Violation of a single plan's memory, if any, with the levers on its largest part that are not pulled yet.
-
-    Parameters
-    ----------
-    memory : MemoryUse
-        HBM of one rank.
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    tuple of Violation
-        One entry when the parts exceed the capacity.
-    """
+    """Violation of a single plan's memory, if any, with the levers on its largest part that are not pulled yet."""
     if memory.used_bytes <= memory.capacity_bytes:
         return ()
     largest = max(memory.parts, key=lambda part: float(memory.parts[part]))

@@ -69,16 +69,6 @@ class Cost:
 def to_json(value: object) -> Any:  # noqa: ANN401  JSON has no static type
     """Plain JSON value of a result: numbers, text, lists and objects, with null for what is not finite.
 
-    Parameters
-    ----------
-    value : object
-        A result or a part of one.
-
-    Returns
-    -------
-    Any
-        The same content in JSON types.
-
     Examples
     --------
     >>> to_json({"a": np.float64(1.5), "b": float("nan"), "c": np.array([1.0, 2.0])})

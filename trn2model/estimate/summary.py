@@ -13,52 +13,17 @@ from trn2model.specs.resolve import Resolved
 
 
 def num_chips(resolved: Resolved) -> float:
-    """Chips that are rented, idle ones included.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    float
-        Count over all systems. [1]
-    """
+    """Chips that are rented, idle ones included."""
     return float(resolved.system.num_chips * resolved.scenario.count)
 
 
 def reserve_bytes(resolved: Resolved) -> float:
-    """HBM of one rank that the runtime keeps for itself.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    float
-        The rank's share of the chip's reserve. [B]
-    """
+    """HBM of one rank that the runtime keeps for itself [B]."""
     return resolved.system.chip.figures["hbm_reserve_bytes"].number() / resolved.core.ranks_per_chip
 
 
 def rent(resolved: Resolved, tokens_per_second: Numeric) -> Cost:
-    """Rent of the systems and what a million tokens cost.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    tokens_per_second : Numeric
-        Throughput of the whole job. [token/s]
-
-    Returns
-    -------
-    Cost
-        None where no price is published for the option.
-    """
+    """Rent of the systems and what a million tokens cost."""
     if resolved.price is None or resolved.price.value is None:
         return Cost(None, None)
     usd_per_hour = resolved.price.value * resolved.scenario.count
@@ -67,18 +32,7 @@ def rent(resolved: Resolved, tokens_per_second: Numeric) -> Cost:
 
 
 def assumptions(resolved: Resolved) -> tuple[str, ...]:
-    """What the estimate takes for granted: notes on the scenario, assumed figures and constants.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    tuple of str
-        One sentence each.
-    """
+    """What the estimate takes for granted: notes on the scenario, assumed figures and constants."""
     said = list(resolved.notes)
     for figures, what in ((resolved.system.figures, resolved.system.name), (resolved.profile.figures, "profile")):
         said += [
@@ -94,17 +48,6 @@ def assumptions(resolved: Resolved) -> tuple[str, ...]:
 
 
 def scalar(value: ArrayLike) -> Any:  # noqa: ANN401  bool, int, float or an array of them
-    """Python scalar of a single plan's value, the array itself for a batch.
-
-    Parameters
-    ----------
-    value : array_like
-        NumPy scalar or array.
-
-    Returns
-    -------
-    Any
-        float, int or bool for 0-d values.
-    """
+    """Python scalar of a single plan's value, the array itself for a batch."""
     array = np.asarray(value)
     return array.item() if array.ndim == 0 else array

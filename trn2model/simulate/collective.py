@@ -99,36 +99,8 @@ def replay(
 ) -> Replay:
     """Play a collective on all groups of some dimensions at once.
 
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    op : str
-        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-    num_ranks : int
-        Ranks in use.
-    message_bytes : float
-        Size column of nccom-test. [B]
-    constants : Constants
-        Rates and latencies.
-    algorithm : str
-        Name of an algorithm, or auto for the cheapest.
-    detail : str
-        Exact way of running it, as `estimate.collective_plans.Plan.detail`; empty for the cheapest of the algorithm.
-
-    Returns
-    -------
-    Replay
-        Steps in order; none for a group of one.
-
-    Raises
-    ------
-    InvalidInputError
-        Unknown operation, or an algorithm that does not run on a group of this shape.
-    ReplayError
-        The algorithm does not do what the operation promises.
+    Raises InvalidInputError (unknown operation, or an algorithm that does not run on a group of this shape);
+    ReplayError (the algorithm does not do what the operation promises).
     """
     dims = merge_dims(dims)
     if not detail:

@@ -16,56 +16,17 @@ Moves = Iterator[list[Move]]
 
 
 def ring_gather(group: Group, chunk: float) -> Moves:
-    """All-gather around rings over the chips.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Returns
-    -------
-    Iterator of list of Move
-        Steps in order.
-    """
+    """All-gather around rings over the chips."""
     return _gather_along(group, ring_orders(group), chunk)
 
 
 def line_gather(group: Group, chunk: float) -> Moves:
-    """All-gather around a ring in rank order, both ways.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Returns
-    -------
-    Iterator of list of Move
-        Steps in order.
-    """
+    """All-gather around a ring in rank order, both ways."""
     return _gather_along(group, [list(group.ranks), list(group.ranks)[::-1]], chunk)
 
 
 def kangaring_gather(group: Group, chunk: float) -> Moves:
-    """All-gather around rings of primaries, each of which copies what passes into its secondary.
-
-    Parameters
-    ----------
-    group : Group
-        Members, all ranks of their chips.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """All-gather around rings of primaries, each of which copies what passes into its secondary."""
     rings = pair_rings(group)
     piece = chunk / len(rings)
     held = Held(group, len(rings))
@@ -95,20 +56,7 @@ def kangaring_gather(group: Group, chunk: float) -> Moves:
 
 
 def mesh_gather(group: Group, chunk: float) -> Moves:
-    """All-gather to the same core of every chip, then between the cores of each chip.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """All-gather to the same core of every chip, then between the cores of each chip."""
     held, cells = Held(group, 1), group.cells
     if len(cells) > 1:
         pairs = [
@@ -121,20 +69,7 @@ def mesh_gather(group: Group, chunk: float) -> Moves:
 
 
 def direct_gather(group: Group, chunk: float) -> Moves:
-    """All-gather in one step from every rank to every other.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """All-gather in one step from every rank to every other."""
     held = Held(group, 1)
     pairs = [(a, b) for a in group.ranks for b in group.ranks if a != b]
     yield [Move(a, b, chunk) for a, b in pairs]
@@ -143,20 +78,7 @@ def direct_gather(group: Group, chunk: float) -> Moves:
 
 
 def cube_gather(group: Group, chunk: float) -> Moves:
-    """All-gather by recursive doubling over the hypercube of chips, then between the cores of each chip.
-
-    Parameters
-    ----------
-    group : Group
-        Members, on extents that are powers of two.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """All-gather by recursive doubling over the hypercube of chips, then between the cores of each chip."""
     held, step = Held(group, 1), 1
     for partner in cube_partners(group):
         arrivals = [(a, b, member, 0) for a, b in partner.items() for member in held.members(a)]
@@ -168,20 +90,7 @@ def cube_gather(group: Group, chunk: float) -> Moves:
 
 
 def network_gather(group: Group, chunk: float) -> Moves:
-    """All-gather by recursive doubling in rank order.
-
-    Parameters
-    ----------
-    group : Group
-        A power of two of members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """All-gather by recursive doubling in rank order."""
     held, distance = Held(group, 1), 1
     while distance < len(group.ranks):
         pairs = [(a, group.ranks[i ^ distance]) for i, a in enumerate(group.ranks)]
@@ -193,20 +102,7 @@ def network_gather(group: Group, chunk: float) -> Moves:
 
 
 def exchange(group: Group, chunk: float) -> Moves:
-    """All-to-all in one step.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    chunk : float
-        Bytes from each member to each other. [B]
-
-    Returns
-    -------
-    Iterator of list of Move
-        One step.
-    """
+    """All-to-all in one step."""
     return iter([[Move(a, b, chunk) for a in group.ranks for b in group.ranks if a != b]])
 
 

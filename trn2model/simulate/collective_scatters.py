@@ -14,56 +14,17 @@ Moves = Iterator[list[Move]]
 
 
 def ring_scatter(group: Group, chunk: float) -> Moves:
-    """Reduce-scatter around rings over the chips.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Returns
-    -------
-    Iterator of list of Move
-        Steps in order.
-    """
+    """Reduce-scatter around rings over the chips."""
     return _scatter_along(group, ring_orders(group), chunk)
 
 
 def line_scatter(group: Group, chunk: float) -> Moves:
-    """Reduce-scatter around a ring in rank order, both ways.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Returns
-    -------
-    Iterator of list of Move
-        Steps in order.
-    """
+    """Reduce-scatter around a ring in rank order, both ways."""
     return _scatter_along(group, [list(group.ranks), list(group.ranks)[::-1]], chunk)
 
 
 def kangaring_scatter(group: Group, chunk: float) -> Moves:
-    """Reduce-scatter around rings of primaries, each of which adds its own and its secondary's share.
-
-    Parameters
-    ----------
-    group : Group
-        Members, all ranks of their chips.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """Reduce-scatter around rings of primaries, each of which adds its own and its secondary's share."""
     rings = pair_rings(group)
     piece, length = chunk / len(rings), len(rings[0])
     sums = Sums(group, len(rings))
@@ -88,20 +49,7 @@ def kangaring_scatter(group: Group, chunk: float) -> Moves:
 
 
 def mesh_scatter(group: Group, chunk: float) -> Moves:
-    """Reduce-scatter by sums of each chip, routed to their owner, who adds its own chip's.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """Reduce-scatter by sums of each chip, routed to their owner, who adds its own chip's."""
     sums, cells = Sums(group, 1), group.cells
     if len(cells) > 1:
         moves, arrivals = [], []
@@ -121,20 +69,7 @@ def mesh_scatter(group: Group, chunk: float) -> Moves:
 
 
 def direct_scatter(group: Group, chunk: float) -> Moves:
-    """Reduce-scatter in one step from every rank to every owner, who adds up.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """Reduce-scatter in one step from every rank to every owner, who adds up."""
     sums = Sums(group, 1)
     yield [Move(a, b, chunk) for a in group.ranks for b in group.ranks if a != b]
     sums.add([(b, b, 0, [a]) for a in group.ranks for b in group.ranks if a != b])
@@ -144,20 +79,7 @@ def direct_scatter(group: Group, chunk: float) -> Moves:
 
 
 def cube_scatter(group: Group, chunk: float) -> Moves:
-    """Reduce-scatter between the cores of each chip, then by recursive halving over the hypercube of chips.
-
-    Parameters
-    ----------
-    group : Group
-        Members, on extents that are powers of two.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """Reduce-scatter between the cores of each chip, then by recursive halving over the hypercube of chips."""
     sums, cells, partners = Sums(group, 1), group.cells, cube_partners(group)
     share = chunk * len(cells)
     if len(cells[0]) > 1:
@@ -179,20 +101,7 @@ def cube_scatter(group: Group, chunk: float) -> Moves:
 
 
 def network_scatter(group: Group, chunk: float) -> Moves:
-    """Reduce-scatter by recursive halving in rank order.
-
-    Parameters
-    ----------
-    group : Group
-        A power of two of members.
-    chunk : float
-        Bytes of a member's share. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """Reduce-scatter by recursive halving in rank order."""
     sums, distance = Sums(group, 1), len(group.ranks) // 2
     sums.add([(rank, owner, 0, [rank]) for rank in group.ranks for owner in group.ranks])
     while distance:
@@ -225,20 +134,7 @@ def _scatter_along(group: Group, orders: Sequence[Sequence[int]], chunk: float) 
 
 
 def direct_reduce(group: Group, buffer: float) -> Moves:
-    """All-reduce in one step: every rank writes its whole buffer to every other, two copies per read.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    buffer : float
-        Bytes of the buffer. [B]
-
-    Yields
-    ------
-    list of Move
-        Steps in order.
-    """
+    """All-reduce in one step: every rank writes its whole buffer to every other, two copies per read."""
     others = len(group.ranks) - 1
     reads = ((others + 1) // 2) / others
     yield [Move(a, b, buffer, reads=reads) for a in group.ranks for b in group.ranks if a != b]

@@ -34,73 +34,34 @@ class Group:
 
     @property
     def cells(self) -> list[list[int]]:
-        """Members by chip.
-
-        Returns
-        -------
-        list of list of int
-            Chips in order of their number, ranks ascending.
-        """
+        """Members by chip."""
         chips: dict[int, list[int]] = {}
         for rank in sorted(self.ranks):
             chips.setdefault(rank // self.fabric.ranks_per_chip, []).append(rank)
         return [chips[chip] for chip in sorted(chips)]
 
     def places(self) -> list[list[int]]:
-        """Positions of the group along each axis.
-
-        Returns
-        -------
-        list of list of int
-            Distinct coordinates on x, y and z, ascending.
-        """
+        """Positions of the group along each axis."""
         per_chip, chips = self.fabric.ranks_per_chip, self.fabric.chips_per_domain
         rows = [self.fabric.coordinates[rank // per_chip % chips] for rank in self.ranks]
         return [sorted({int(row[axis]) for row in rows}) for axis in range(3)]
 
 
 class Held:
-    """Chunks that each member of a gather holds, in pieces.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    pieces : int
-        Pieces of each chunk, one per ring.
-    """
+    """Chunks that each member of a gather holds, in pieces."""
 
     def __init__(self, group: Group, pieces: int) -> None:
         self.ranks, self.pieces = group.ranks, pieces
         self._held = {rank: {(rank, k) for k in range(pieces)} for rank in group.ranks}
 
     def members(self, rank: int) -> list[int]:
-        """Members whose chunk a rank holds.
-
-        Parameters
-        ----------
-        rank : int
-            A member.
-
-        Returns
-        -------
-        list of int
-            Owners of the first pieces it holds.
-        """
+        """Members whose chunk a rank holds."""
         return [owner for owner, piece in self._held[rank] if piece == 0]
 
     def deliver(self, arrivals: Iterable[tuple[int, int, int, int]]) -> None:
         """Hand over pieces at the end of a step.
 
-        Parameters
-        ----------
-        arrivals : Iterable of (source, target, owner, piece)
-            All of the step.
-
-        Raises
-        ------
-        ReplayError
-            A source does not hold the piece, or the target has it already.
+        Raises ReplayError (a source does not hold the piece, or the target has it already).
         """
         checked = list(arrivals)
         for source, _, owner, piece in checked:
@@ -116,10 +77,7 @@ class Held:
     def check(self) -> None:
         """Every member holds everything.
 
-        Raises
-        ------
-        ReplayError
-            Something is missing.
+        Raises ReplayError (something is missing).
         """
         whole = {(owner, piece) for owner in self.ranks for piece in range(self.pieces)}
         if any(held != whole for held in self._held.values()):
@@ -128,51 +86,20 @@ class Held:
 
 
 class Sums:
-    """Partial sums of a reduction: for each rank, owner and piece, which members are in it.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-    pieces : int
-        Pieces of each chunk, one per ring.
-    """
+    """Partial sums of a reduction: for each rank, owner and piece, which members are in it."""
 
     def __init__(self, group: Group, pieces: int) -> None:
         self.ranks, self.pieces = group.ranks, pieces
         self._sums: dict[tuple[int, int, int], list[int]] = {}
 
     def take(self, rank: int, owner: int, piece: int) -> list[int]:
-        """Partial sum that a rank hands on.
-
-        Parameters
-        ----------
-        rank : int
-            Where it lies.
-        owner : int
-            Member that the sum is for.
-        piece : int
-            Piece of the chunk.
-
-        Returns
-        -------
-        list of int
-            Members in the sum; empty if nothing has arrived.
-        """
+        """Partial sum that a rank hands on."""
         return self._sums.pop((rank, owner, piece), [])
 
     def add(self, arrivals: Iterable[tuple[int, int, int, list[int]]]) -> None:
         """Add contributions at the end of a step.
 
-        Parameters
-        ----------
-        arrivals : Iterable of (rank, owner, piece, members)
-            All of the step.
-
-        Raises
-        ------
-        ReplayError
-            A member would count twice.
+        Raises ReplayError (a member would count twice).
         """
         for rank, owner, piece, members in arrivals:
             present = self._sums.setdefault((rank, owner, piece), [])
@@ -184,10 +111,7 @@ class Sums:
     def check(self) -> None:
         """Every owner has the sum over all members, and nothing is left elsewhere.
 
-        Raises
-        ------
-        ReplayError
-            A contribution is missing or was left behind.
+        Raises ReplayError (a contribution is missing or was left behind).
         """
         whole = {(owner, owner, piece) for owner in self.ranks for piece in range(self.pieces)}
         complete = all(sorted(members) == sorted(self.ranks) for members in self._sums.values())
@@ -197,18 +121,7 @@ class Sums:
 
 
 def ring_orders(group: Group) -> list[list[int]]:
-    """Directed rings through all members, core by core and chip by chip.
-
-    Parameters
-    ----------
-    group : Group
-        Members.
-
-    Returns
-    -------
-    list of list of int
-        One order of the members per ring; every other ring walks the cores of a chip backwards.
-    """
+    """Directed rings through all members, core by core and chip by chip."""
     cells = group.cells
     line = list(range(len(cells)))
     cycles = chip_cycles(group) or [line, line[::-1]]
@@ -219,18 +132,7 @@ def ring_orders(group: Group) -> list[list[int]]:
 
 
 def pair_rings(group: Group) -> list[list[tuple[int, int]]]:
-    """Directed rings of primaries, each with its secondary; the pair swaps roles from ring to ring.
-
-    Parameters
-    ----------
-    group : Group
-        Members, all ranks of their chips.
-
-    Returns
-    -------
-    list of list of (int, int)
-        Primary and secondary of each pair in ring order.
-    """
+    """Directed rings of primaries, each with its secondary; the pair swaps roles from ring to ring."""
     cells = group.cells
     rings = []
     for k, cycle in enumerate(chip_cycles(group)):
@@ -245,20 +147,7 @@ def pair_rings(group: Group) -> list[list[tuple[int, int]]]:
 def chip_cycles(group: Group) -> list[list[int]]:
     """Directed Hamiltonian cycles over the chips of a group, each step a link, no link in two of them.
 
-    Parameters
-    ----------
-    group : Group
-        Members.
-
-    Returns
-    -------
-    list of list of int
-        Indices into `cells`; empty where the chips form no gapless block with such a cycle.
-
-    Raises
-    ------
-    ReplayError
-        A step of a cycle is no link, or two cycles share a link.
+    Raises ReplayError (a step of a cycle is no link, or two cycles share a link).
     """
     fabric, chips = group.fabric, [cell[0] // group.fabric.ranks_per_chip for cell in group.cells]
     line = list(range(len(chips)))
@@ -283,18 +172,7 @@ def _check_cycles(fabric: Fabric, cycles: Sequence[Sequence[int]]) -> None:
 
 
 def cube_partners(group: Group) -> list[dict[int, int]]:
-    """Partner of every rank at each step of recursive doubling over the chips.
-
-    Parameters
-    ----------
-    group : Group
-        Members, on extents that are powers of two.
-
-    Returns
-    -------
-    list of dict
-        Rank to rank; z first, and core l of a chip starts l axes further among those of the plane.
-    """
+    """Partner of every rank at each step of recursive doubling over the chips."""
     fabric, places, cells = group.fabric, group.places(), group.cells
     sizes = [len(place) for place in places]
     along_z: list[dict[int, int]] = []
@@ -318,20 +196,7 @@ def cube_partners(group: Group) -> list[dict[int, int]]:
 
 
 def reach(rank: int, partners: Sequence[dict[int, int]]) -> list[int]:
-    """Ranks that doubling steps would reach from one rank.
-
-    Parameters
-    ----------
-    rank : int
-        Where to start.
-    partners : Sequence of dict
-        Steps taken.
-
-    Returns
-    -------
-    list of int
-        Two to the number of steps of them.
-    """
+    """Ranks that doubling steps would reach from one rank."""
     found = [rank]
     for partner in partners:
         found += [partner[member] for member in found]

@@ -23,15 +23,7 @@ class StepLoads:
 
 
 class LinkClock:
-    """Routes moves over one machine: x, then y, then z, the shortest way round, half each way on a tie.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    constants : Constants
-        Rates and latencies.
-    """
+    """Routes moves over one machine: x, then y, then z, the shortest way round, half each way on a tie."""
 
     def __init__(self, fabric: Fabric, constants: Constants) -> None:
         self.fabric, self.constants = fabric, constants
@@ -40,18 +32,7 @@ class LinkClock:
         self._routes: dict[tuple[int, int], list[tuple[int, float]]] = {}
 
     def loads(self, moves: Sequence[Move]) -> StepLoads:
-        """Time of moves that run at once: the latency of the slowest medium and the busiest resource.
-
-        Parameters
-        ----------
-        moves : Sequence of Move
-            All of a step.
-
-        Returns
-        -------
-        StepLoads
-            Bytes on links and seconds.
-        """
+        """Time of moves that run at once: the latency of the slowest medium and the busiest resource."""
         fabric, constants = self.fabric, self.constants
         links: dict[tuple[int, int], float] = defaultdict(float)
         busy: dict[tuple[str, int], float] = defaultdict(float)
@@ -83,20 +64,7 @@ class LinkClock:
         return StepLoads(first, latency + max(times, default=0.0))
 
     def route(self, source: int, target: int) -> list[tuple[int, float]]:
-        """Links from one chip of a domain to another, each with its share of the bytes.
-
-        Parameters
-        ----------
-        source : int
-            Chip to leave.
-        target : int
-            Chip to reach.
-
-        Returns
-        -------
-        list of (int, float)
-            Link and share.
-        """
+        """Links from one chip of a domain to another, each with its share of the bytes."""
         if (source, target) not in self._routes:
             walk = self._switched if self.fabric.interconnect == "switch" else self._walked
             self._routes[source, target] = list(walk(source, target))

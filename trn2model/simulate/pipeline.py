@@ -53,35 +53,17 @@ class PipelineTrace:
 
     @property
     def bubble_time(self) -> Floats:
-        """Time each stage idles during the step.
-
-        Returns
-        -------
-        NDArray, shape (num_stages,)
-            Step time less busy time. [s]
-        """
+        """Time each stage idles during the step [s]."""
         return self.total_time - self.busy_time
 
     @property
     def bubble_fraction(self) -> float:
-        """Idle share of all stages' time.
-
-        Returns
-        -------
-        float
-            Bubble over bubble plus compute, all stages together. [1]
-        """
+        """Idle share of all stages' time."""
         whole = self.total_time * self.num_stages
         return float(self.bubble_time.sum()) / whole if whole > 0.0 else 0.0
 
     def kind_names(self) -> list[str]:
-        """Kind of each task in words.
-
-        Returns
-        -------
-        list of str
-            One of ``schedules.KINDS`` per task.
-        """
+        """Kind of each task in words."""
         return [KINDS[code] for code in self.kind.tolist()]
 
 
@@ -101,38 +83,8 @@ def simulate_pipeline(
 
     .. math:: start(x) = \max(end(\text{previous on the stage}), end(\text{what } x \text{ needs}) + transfer)
 
-    Parameters
-    ----------
-    schedule : str
-        "gpipe", "1f1b", "interleaved" or "zb-h1".
-    forward_time : array_like, shape (num_stages,) or (num_stages, interleave)
-        Forward of one microbatch per stage, cut into equal chunks, or per chunk. [s]
-    backward_time : array_like, scalar or as `forward_time`
-        Backward with respect to the input. [s]
-    weight_time : array_like, scalar or as `forward_time`
-        Weight gradient; part of the backward task unless the schedule is "zb-h1". [s]
-    num_microbatches : int
-        Microbatches of a step, >= 1.
-    interleave : int
-        Chunks (virtual stages) per stage, >= 1.
-    transfer_time : array_like, scalar or shape (num_stages,)
-        Point-to-point time between stage s and the next; the last entry closes the ring between chunks. [s]
-    activation : array_like, optional, scalar or as `forward_time`
-        What a microbatch keeps for its backward, any unit; by default 1 per stage, 1/interleave per chunk.
-    held_fraction : float
-        Under "zb-h1", share of it kept from the input gradient to the weight gradient. [1]
-
-    Returns
-    -------
-    PipelineTrace
-        Tasks, step time, bubbles, activations over time.
-
-    Raises
-    ------
-    InvalidPlanError
-        The schedule is unknown or a count means nothing.
-    InvalidInputError
-        A time or an activation is negative, not finite, or of another shape.
+    Raises InvalidPlanError (the schedule is unknown or a count means nothing); InvalidInputError (a time or an
+    activation is negative, not finite, or of another shape).
 
     Notes
     -----

@@ -31,18 +31,7 @@ PromptTime = Callable[[float, int], PassTime]
 
 
 def one_prompt(_tokens: float) -> int:
-    """Prompts of a pass where every prompt is prefilled by itself.
-
-    Parameters
-    ----------
-    _tokens : float
-        Length of the prompt. [token]
-
-    Returns
-    -------
-    int
-        1.
-    """
+    """Prompts of a pass where every prompt is prefilled by itself."""
     return 1
 
 
@@ -62,20 +51,7 @@ class Prefill:
     overlap: float = 0.0
 
     def take(self, waiting: Iterable[float], most: int) -> tuple[int, bool]:
-        """Prompts of the next pass, first come first served.
-
-        Parameters
-        ----------
-        waiting : iterable of float
-            Lengths of those that wait. [token]
-        most : int
-            Free slots. [1]
-
-        Returns
-        -------
-        tuple of int and bool
-            How many of them, and whether the pass would take no more if there were more slots.
-        """
+        """Prompts of the next pass, first come first served."""
         count, room = 0, 1.0 + _ROUNDING
         for tokens in waiting:
             room -= 1.0 / self.most_prompts(tokens)
@@ -87,18 +63,7 @@ class Prefill:
         return count, room * self.most_prompts(tokens) < 1.0 if count else False
 
     def pass_time(self, lengths: Sequence[float]) -> PassTime:
-        """Time of a pass.
-
-        Parameters
-        ----------
-        lengths : sequence of float
-            Prompts of the pass. [token]
-
-        Returns
-        -------
-        PassTime
-            One entry per chunk; short prompts have no part in the last ones.
-        """
+        """Time of a pass."""
         number = len(lengths)
         if min(lengths) == max(lengths):
             return self.prompt_time(lengths[0], number)
@@ -110,19 +75,9 @@ class Prefill:
         return PassTime(latency, interval)
 
     def stall_per_pass(self, tokens: float) -> float:
-        r"""Time for which a pass stalls decode however few prompts it holds.
+        r"""Time for which a pass stalls decode however few prompts it holds [s].
 
         .. math:: (1 - f) \frac{p\,I_1 - I_p}{p - 1}
-
-        Parameters
-        ----------
-        tokens : float
-            Length of the prompts. [token]
-
-        Returns
-        -------
-        float
-            What a prompt saves that joins a pass. [s]
         """
         most = self.most_prompts(tokens)
         if most == 1:

@@ -41,37 +41,12 @@ class Prompts:
     most: NDArray[np.int64]  # prompts that fill a pass
 
     def place(self, tokens: float) -> int:
-        """Row of a prompt.
-
-        Parameters
-        ----------
-        tokens : float
-            Its length. [token]
-
-        Returns
-        -------
-        int
-            Of the shortest prompt that is no shorter.
-        """
+        """Row of a prompt."""
         return min(int(np.searchsorted(self.tokens, tokens)), len(self.tokens) - 1)
 
 
 def scenario_prompts(resolved: Resolved, lengths: Floats) -> Prompts:
-    """Prompts as the engine of a scenario cuts them.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        A single plan.
-    lengths : NDArray
-        Lengths of all prompts. [token]
-
-    Returns
-    -------
-    Prompts
-        A given context bucket holds every prompt that fits into it; a longer one gets its automatic bucket. Static
-        graphs pad the last chunk.
-    """
+    """Prompts as the engine of a scenario cuts them."""
     tokens = np.unique(np.minimum(lengths, MAX_TOKENS - 1.0))
     if len(tokens) > _MOST_LENGTHS:
         tokens = tokens[np.unique(np.linspace(0, len(tokens) - 1, _MOST_LENGTHS).astype(np.int64))]
@@ -91,19 +66,7 @@ def scenario_prompts(resolved: Resolved, lengths: Floats) -> Prompts:
 
 
 def scenario_prefill(prompts: Prompts) -> Prefill:
-    """Passes over prompts, priced chunk by chunk.
-
-    Parameters
-    ----------
-    prompts : Prompts
-        All there are.
-
-    Returns
-    -------
-    Prefill
-        With static graphs a pass computes its bucket on every expert-parallel rank, so that as many prompts share it;
-        other engines compute what runs, and mix decode steps into it.
-    """
+    """Passes over prompts, priced chunk by chunk."""
     resolved = prompts.resolved
     static = has_static_graphs(resolved.system.chip)
     together = np.ones(1) if static else _together(int(prompts.most.max()))
@@ -136,37 +99,13 @@ def scenario_prefill(prompts: Prompts) -> Prefill:
 
 
 def transfer_times(prompts: Prompts) -> Floats:
-    """Transfer of the cache of each prompt to a decode replica.
-
-    Parameters
-    ----------
-    prompts : Prompts
-        All there are.
-
-    Returns
-    -------
-    NDArray
-        One per length. [s]
-    """
+    """Transfer of the cache of each prompt to a decode replica [s]."""
     each = priced_alike(prompts.resolved, input_tokens=prompts.tokens)
     return np.broadcast_to(kv_transfer(each, plan_network(each)), prompts.tokens.shape)
 
 
 def priced_alike(resolved: Resolved, **columns: Floats) -> Resolved:
-    """Scenario of a single plan with other requests, one entry each.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario.
-    **columns : NDArray, shape (n,)
-        Columns of the requests to replace.
-
-    Returns
-    -------
-    Resolved
-        With columns of n entries throughout.
-    """
+    """Scenario of a single plan with other requests, one entry each."""
     shape = next(iter(columns.values())).shape
     plan, requests = resolved.plan, resolved.requests
     wide = {f.name: np.broadcast_to(getattr(plan, f.name), shape) for f in fields(plan)}

@@ -33,24 +33,7 @@ _ROUNDING: Final = 1e-12
 def decode_table(batches: ArrayLike, contexts: ArrayLike, times: ArrayLike) -> DecodeTime:
     """Decode step time from a table, linear in batch and context, along the last slope beyond the grid.
 
-    Parameters
-    ----------
-    batches : array_like, shape (b,)
-        Running sequences, strictly rising; a single entry serves any batch (one compiled batch). [1]
-    contexts : array_like, shape (c,)
-        Tokens in cache per sequence, strictly rising. [token]
-    times : array_like, shape (b, c)
-        Step times. [s]
-
-    Returns
-    -------
-    DecodeTime
-        The function.
-
-    Raises
-    ------
-    InvalidInputError
-        The table is no rising grid.
+    Raises InvalidInputError (the table is no rising grid).
     """
     rows, columns = _grid(batches, "decode_batches"), _grid(contexts, "decode_contexts")
     values = np.asarray(times, dtype=np.float64)
@@ -130,43 +113,18 @@ class Replica:
     _settled: float = 0.0  # until then a full batch only decodes as planned
 
     def push(self, job: Job, moment: float) -> None:
-        """Queue a job.
-
-        Parameters
-        ----------
-        job : Job
-            What to serve.
-        moment : float
-            When it gets here; never earlier than the job before. [s]
-        """
+        """Queue a job."""
         if not (self._waiting or self._running or self._batch):
             self.clock = max(self.clock, moment)
         self._waiting.append(job)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits or runs.
-
-        Returns
-        -------
-        bool
-            True when the replica waits for work.
-        """
+        """Whether nothing waits or runs."""
         return not (self._waiting or self._running or self._batch or self._landing)
 
     def load(self, time: float) -> int:
-        """Jobs not finished at a moment up to which the replica has been stepped.
-
-        Parameters
-        ----------
-        time : float
-            The moment. [s]
-
-        Returns
-        -------
-        int
-            Waiting, in prefill and running jobs.
-        """
+        """Jobs not finished at a moment up to which the replica has been stepped."""
         late = 0
         for job in reversed(self.finished):
             if job.finish <= time:
@@ -175,18 +133,7 @@ class Replica:
         return len(self._waiting) + len(self._running) + len(self._batch) + len(self._landing) + late
 
     def step(self, until: float) -> bool:
-        """Do the next thing that begins before a moment.
-
-        Parameters
-        ----------
-        until : float
-            The moment: decode steps end with the first that reaches it. [s]
-
-        Returns
-        -------
-        bool
-            False when nothing is left to begin before the moment, or nothing that could change what runs.
-        """
+        """Do the next thing that begins before a moment."""
         if self.clock >= until or until <= self._settled or self.idle:
             return False
         while self._landing and self._landing[0][0] <= self.clock:

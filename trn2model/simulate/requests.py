@@ -48,30 +48,7 @@ def poisson_requests(
 ) -> Requests:
     """Requests that arrive independently of each other at a mean rate.
 
-    Parameters
-    ----------
-    rate : float
-        Mean arrivals per second, > 0; infinite means all at once. [1/s]
-    num_requests : int
-        How many, >= 1.
-    input_tokens : float
-        Mean prompt length, >= 1. [token]
-    output_tokens : float
-        Mean generated length, >= 1. [token]
-    seed : int
-        Same seed, same requests.
-    variation : float
-        Standard deviation over mean of both lengths (log-normal); 0 makes all requests alike. [1]
-
-    Returns
-    -------
-    Requests
-        In order of arrival, from the first gap on.
-
-    Raises
-    ------
-    InvalidInputError
-        A number is outside its range.
+    Raises InvalidInputError (a number is outside its range).
     """
     if not rate > 0.0:
         raise InvalidInputError("rate", rate, "above 0 requests per second", "raise it")
@@ -93,23 +70,9 @@ def poisson_requests(
 
 
 def varied_lengths(mean: float, variation: float, normal: Floats) -> Floats:
-    r"""Log-normal lengths.
+    r"""Log-normal lengths [token].
 
     .. math:: n = m \, e^{\sigma z - \sigma^2 / 2}, \quad \sigma^2 = \ln(1 + v^2)
-
-    Parameters
-    ----------
-    mean : float
-        Mean length, :math:`m`. [token]
-    variation : float
-        Standard deviation over mean, :math:`v`. [1]
-    normal : NDArray
-        Standard normal numbers, :math:`z`. [1]
-
-    Returns
-    -------
-    NDArray
-        Whole and at least 1. [token]
     """
     sigma = np.sqrt(np.log1p(variation**2))
     whole: Floats = np.rint(mean * np.exp(sigma * normal - sigma**2 / 2.0))
@@ -119,21 +82,8 @@ def varied_lengths(mean: float, variation: float, normal: Floats) -> Floats:
 def parse_trace(text: str) -> Requests:
     r"""Requests read from CSV text with columns arrival [s], input and output [token]; other columns are ignored.
 
-    Parameters
-    ----------
-    text : str
-        The file's content, with a header row.
-
-    Returns
-    -------
-    Requests
-        Sorted by arrival.
-
-    Raises
-    ------
-    DataError
-        The text was UTF-16, columns are not separated by commas, the header lacks a column, a cell is no number in
-        range (row and column are named; the header is row 1), or there are no rows or too many.
+    Raises DataError (the text was UTF-16, columns are not separated by commas, the header lacks a column, a cell is no
+    number in range (row and column are named; the header is row 1), or there are no rows or too many).
 
     Examples
     --------

@@ -32,26 +32,7 @@ def stage_orders(schedule: str, num_stages: int, num_microbatches: int, interlea
     alternates. Interleaved: Megatron's order, :math:`2(p - s - 1) + (v - 1)p` chunk forwards ahead, microbatches in
     groups of :math:`p`. ZB-H1: 1F1B with the weight gradient split off and put off by :math:`s` microbatches.
 
-    Parameters
-    ----------
-    schedule : str
-        One of ``SCHEDULES``; "1f1b" with an interleave above 1 means "interleaved".
-    num_stages : int
-        Pipeline stages, :math:`p` >= 1.
-    num_microbatches : int
-        Microbatches, :math:`m` >= 1.
-    interleave : int
-        Chunks per stage, :math:`v` >= 1.
-
-    Returns
-    -------
-    tuple of NDArray, one per stage, shape (tasks, 3)
-        Rows of kind code, chunk, microbatch, in the order the stage runs them.
-
-    Raises
-    ------
-    InvalidPlanError
-        The schedule is unknown, a count is below 1, or GPipe or ZB-H1 is asked to interleave.
+    Raises InvalidPlanError (the schedule is unknown, a count is below 1, or GPipe or ZB-H1 is asked to interleave).
 
     Notes
     -----

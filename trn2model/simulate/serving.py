@@ -59,27 +59,7 @@ def serving_steps(setup: ServingSetup, requests: Requests) -> Generator[Progress
 
     Leaving the generator ends the run: that is how a page cancels it.
 
-    Parameters
-    ----------
-    setup : ServingSetup
-        What serves.
-    requests : Requests
-        What arrives.
-
-    Yields
-    ------
-    Progress
-        Every few hundred events.
-
-    Returns
-    -------
-    ServingTrace
-        The generator's return value.
-
-    Raises
-    ------
-    InvalidInputError
-        A number of the setup is outside its range, or a step takes no time.
+    Raises InvalidInputError (a number of the setup is outside its range, or a step takes no time).
     """
     _check(setup)
     _check_times(setup, requests)
@@ -119,24 +99,7 @@ def simulate_serving(
 ) -> ServingTrace:
     """Run of the queue to its end.
 
-    Parameters
-    ----------
-    setup : ServingSetup
-        What serves.
-    requests : Requests
-        What arrives.
-    progress : callable, optional
-        Called every few hundred events.
-
-    Returns
-    -------
-    ServingTrace
-        Requests and workers over time.
-
-    Raises
-    ------
-    InvalidInputError
-        A number of the setup is outside its range, or a step takes no time.
+    Raises InvalidInputError (a number of the setup is outside its range, or a step takes no time).
     """
     steps = serving_steps(setup, requests)
     while True:

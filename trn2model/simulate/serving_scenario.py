@@ -41,32 +41,7 @@ def simulate_scenario(
 ) -> ServingTrace:
     """Run a queue of requests through the replicas of a scenario.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        A single plan; its prompt and output lengths are the means of the requests.
-    rate : float
-        Mean arrivals per second over all replicas. [1/s]
-    num_requests : int
-        How many arrive. [1]
-    seed : int
-        Same seed, same requests.
-    variation : float
-        Standard deviation over mean of both lengths. [1]
-    trace : Requests, optional
-        What arrives instead.
-    progress : callable, optional
-        Called every few hundred events.
-
-    Returns
-    -------
-    ServingTrace
-        Requests and workers over time.
-
-    Raises
-    ------
-    InvalidInputError
-        The scenario means nothing, or a number is outside its range.
+    Raises InvalidInputError (the scenario means nothing, or a number is outside its range).
 
     Notes
     -----
@@ -82,44 +57,13 @@ def simulate_scenario(
 def scenario_requests(
     scenario: Scenario, rate: float, num_requests: int, *, seed: int = 0, variation: float = 0.0
 ) -> Requests:
-    """Requests of a scenario's lengths with Poisson arrivals.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A single plan.
-    rate : float
-        Mean arrivals per second over all replicas. [1/s]
-    num_requests : int
-        How many arrive. [1]
-    seed : int
-        Same seed, same requests.
-    variation : float
-        Standard deviation over mean of both lengths. [1]
-
-    Returns
-    -------
-    Requests
-        In order of arrival.
-    """
+    """Requests of a scenario's lengths with Poisson arrivals."""
     means = float(scenario.input_tokens), float(scenario.output_tokens)
     return poisson_requests(rate, num_requests, *means, seed=seed, variation=variation)
 
 
 def full_rate(scenario: Scenario, variation: float = 0.0) -> float:
-    """Requests per second that full replicas finish, in the closed form with the mean pass over varied prompts.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A single plan; its prompt and output lengths are the means of the requests.
-    variation : float
-        Standard deviation over mean of both lengths. [1]
-
-    Returns
-    -------
-    float
-        Over all replicas; with equal lengths the throughput of the estimate over the output. [1/s]
+    """Requests per second that full replicas finish, in the closed form with the mean pass over varied prompts [1/s].
 
     Notes
     -----
@@ -151,19 +95,6 @@ def full_rate(scenario: Scenario, variation: float = 0.0) -> float:
 
 def serving_setup(scenario: Scenario, requests: Requests) -> ServingSetup:
     """What serves the queue: the scenario's own step times for these requests.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A single plan.
-    requests : Requests
-        What will arrive.
-
-    Returns
-    -------
-    ServingSetup
-        With static graphs a decode step costs the compiled batch and a prompt its bucket; without, what runs. A
-        replica runs `concurrency` requests at most.
 
     Notes
     -----

@@ -57,80 +57,38 @@ class ServingTrace:
 
     @property
     def ttft(self) -> Floats:
-        """Time from arrival to the first token of each request.
-
-        Returns
-        -------
-        NDArray, shape (requests,)
-            Waiting and prefill, and the transfer where prefill is apart. [s]
-        """
+        """Time from arrival to the first token of each request [s]."""
         return self.first_token - self.arrival
 
     @property
     def tpot(self) -> Floats:
-        """Mean time between tokens after the first, NaN for requests of one token.
-
-        Returns
-        -------
-        NDArray, shape (requests,)
-            Decode time and stalls per token. [s]
-        """
+        """Mean time between tokens after the first, NaN for requests of one token [s]."""
         gaps = self.output_tokens - 1.0
         return np.where(gaps > 0.0, (self.finish - self.first_token) / np.maximum(gaps, 1.0), np.nan)
 
     @property
     def e2e(self) -> Floats:
-        """Time from arrival to the last token of each request.
-
-        Returns
-        -------
-        NDArray, shape (requests,)
-            Whole latency. [s]
-        """
+        """Time from arrival to the last token of each request [s]."""
         return self.finish - self.arrival
 
     @property
     def span(self) -> float:
-        """Time from the first arrival to the last token.
-
-        Returns
-        -------
-        float
-            Length of the run. [s]
-        """
+        """Time from the first arrival to the last token [s]."""
         return float(self.finish.max() - self.arrival.min())
 
     @property
     def output_tokens_per_s(self) -> float:
-        """Generated tokens over the run's length.
-
-        Returns
-        -------
-        float
-            Throughput of all workers together. [token/s]
-        """
+        """Generated tokens over the run's length [token/s]."""
         return float(self.output_tokens.sum()) / self.span
 
     def percentiles(self) -> dict[str, dict[str, float]]:
-        """Percentiles and means of the latencies.
-
-        Returns
-        -------
-        dict
-            ``{"ttft" | "tpot" | "e2e": {"mean": s, "p50": s, ...}}``; NaN where no request has a second token.
-        """
+        """Percentiles and means of the latencies."""
         return {
             name: _summary(values) for name, values in (("ttft", self.ttft), ("tpot", self.tpot), ("e2e", self.e2e))
         }
 
     def utilization(self) -> dict[str, float]:
-        """Shares of the workers' time over the run.
-
-        Returns
-        -------
-        dict
-            Fractions "prefill", "decode" and "idle", which sum to 1.
-        """
+        """Shares of the workers' time over the run."""
         length = self.timeline.end - self.timeline.start
         whole = self.num_workers * self.span
         prefill = float(length[self.timeline.kind == PREFILL].sum()) / whole
@@ -138,39 +96,16 @@ class ServingTrace:
         return {"prefill": prefill, "decode": decode, "idle": max(1.0 - prefill - decode, 0.0)}
 
     def queue_length(self) -> StepFunction:
-        """Requests that have arrived and not begun.
-
-        Returns
-        -------
-        StepFunction
-            Count over time.
-        """
+        """Requests that have arrived and not begun."""
         return _count(self.arrival, self.start)
 
     def number_in_system(self) -> StepFunction:
-        """Requests that have arrived and not finished.
-
-        Returns
-        -------
-        StepFunction
-            Count over time.
-        """
+        """Requests that have arrived and not finished."""
         return _count(self.arrival, self.finish)
 
 
 def timeline(workers: Sequence[Sequence[Segment]]) -> Timeline:
-    """Segments of all workers as arrays.
-
-    Parameters
-    ----------
-    workers : sequence of sequences of Segment
-        Per worker, in order of time.
-
-    Returns
-    -------
-    Timeline
-        In order of worker.
-    """
+    """Segments of all workers as arrays."""
     worker = np.repeat(np.arange(len(workers)), [len(segments) for segments in workers])
     flat = [segment for segments in workers for segment in segments]
     return Timeline(

@@ -36,22 +36,7 @@ class MemoryTimeline:
 def simulate_step(estimate: TrainingEstimate, num_microbatches: int | None = None) -> PipelineTrace:
     """Pipeline schedule of a single plan, from the stage times of its estimate.
 
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate of one plan.
-    num_microbatches : int or None
-        Microbatches to run, for the picture of a shortened step; all of them by default.
-
-    Returns
-    -------
-    PipelineTrace
-        Tasks of all stages; activations in bytes. Exposed communication is part of the tasks.
-
-    Raises
-    ------
-    InvalidInputError
-        The estimate holds many plans.
+    Raises InvalidInputError (the estimate holds many plans).
     """
     if np.ndim(estimate.step_time):
         raise InvalidInputError("estimate", "a batch", "a single plan", "estimate one plan")
@@ -74,20 +59,7 @@ def simulate_step(estimate: TrainingEstimate, num_microbatches: int | None = Non
 
 
 def memory_timeline(estimate: TrainingEstimate, trace: PipelineTrace | None = None) -> MemoryTimeline:
-    """HBM of the heaviest stage of a single plan over its step.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate of one plan.
-    trace : PipelineTrace or None
-        Schedule of the step if it was simulated already.
-
-    Returns
-    -------
-    MemoryTimeline
-        Weights, gradients, optimizer, logits, buffers and reserve stay; activations come and go with microbatches.
-    """
+    """HBM of the heaviest stage of a single plan over its step."""
     trace = trace or simulate_step(estimate)
     memory = estimate.stage_memory
     run = int(memory.heaviest)

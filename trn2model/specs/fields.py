@@ -61,36 +61,18 @@ class ScenarioField:
 
     @property
     def flag(self) -> str:
-        """Flag of the field on the command line.
-
-        Returns
-        -------
-        str
-            ``--`` and the name with hyphens.
-        """
+        """Flag of the field on the command line."""
         return "--" + self.name.replace("_", "-")
 
     def options(self) -> tuple[str, ...]:
-        """Words that the field takes, the one that leaves it unset first.
-
-        Returns
-        -------
-        tuple of str
-            Empty for a field that takes only numbers.
-        """
+        """Words that the field takes, the one that leaves it unset first."""
         choices = _ORDERS if self.kind == "order" else self.choices()
         if self.kind == "list":
             choices = _subsets(choices)
         return (self.unset, *choices) if self.unset else choices
 
     def allowed(self) -> str:
-        """Allowed values in words, as messages and tooltips print them.
-
-        Returns
-        -------
-        str
-            A range, or a list of the choices.
-        """
+        """Allowed values in words, as messages and tooltips print them."""
         if self.kind == "bool":
             return "true or false"
         if self.kind == "order":
@@ -106,22 +88,8 @@ class ScenarioField:
     def check(self, value: object) -> Any:  # noqa: ANN401 (the type is the field's)
         """Value as the scenario holds it.
 
-        Parameters
-        ----------
-        value : object
-            What was given from Python or JSON.
-
-        Returns
-        -------
-        object
-            int, float, bool, str, None, ModelSpec, or a read-only int64 array for a plan field.
-
-        Raises
-        ------
-        InvalidPlanError
-            The value is outside the allowed range or of another type.
-        UnknownNameError
-            The name is not among the choices.
+        Raises InvalidPlanError (the value is outside the allowed range or of another type); UnknownNameError (the name
+        is not among the choices).
         """
         if isinstance(value, str):
             value = str.__str__(value)  # plain text also of np.str_ and of members of an enumeration
@@ -144,22 +112,8 @@ class ScenarioField:
     def parse(self, text: str) -> Any:  # noqa: ANN401 (the type is the field's)
         """Value from its text in a link or on the command line.
 
-        Parameters
-        ----------
-        text : str
-            The text.
-
-        Returns
-        -------
-        object
-            The checked value.
-
-        Raises
-        ------
-        InvalidPlanError
-            The text is not a value of the field.
-        UnknownNameError
-            The name is not among the choices.
+        Raises InvalidPlanError (the text is not a value of the field); UnknownNameError (the name is not among the
+        choices).
         """
         if self.kind == "int" and _INTEGER.fullmatch(text):
             return self.check(int(text))
@@ -172,20 +126,8 @@ class ScenarioField:
     def format(self, value: object) -> str:
         """Text of a value, as `parse` reads it.
 
-        Parameters
-        ----------
-        value : object
-            A checked value.
-
-        Returns
-        -------
-        str
-            Readable text.
-
-        Raises
-        ------
-        InvalidInputError
-            The value is an array or a model that is not in the catalog: neither has a short text.
+        Raises InvalidInputError (the value is an array or a model that is not in the catalog: neither has a short
+        text).
         """
         if value is None:
             return self.unset
@@ -290,61 +232,16 @@ def scenario_field(
     text: str,
     **rules: Any,  # noqa: ANN401 (checked by ScenarioField)
 ) -> Any:  # noqa: ANN401 (as dataclasses.field)
-    """Dataclass field that carries its row of the scenario table as metadata.
-
-    Parameters
-    ----------
-    default : object
-        Default value.
-    key : str
-        Short URL key; never renamed or reused.
-    kind : str
-        Type of the value.
-    label : str
-        Name on a widget.
-    group : str
-        Sidebar group.
-    text : str
-        Help: one or two sentences.
-    **rules : object
-        Further attributes of `ScenarioField`: minimum, maximum, unit, unset, plan, choices.
-
-    Returns
-    -------
-    dataclasses.Field
-        Field with ``metadata["row"]``.
-    """
+    """Dataclass field that carries its row of the scenario table as `metadata["row"]`."""
     row = ScenarioField(key=key, kind=kind, label=label, group=group, help=text, default=default, **rules)
     return dataclasses.field(default=default, metadata={"row": row})
 
 
 def words(*choices: str) -> Callable[[], tuple[str, ...]]:
-    """Fixed choices in the form that `scenario_field` takes.
-
-    Parameters
-    ----------
-    *choices : str
-        The words.
-
-    Returns
-    -------
-    callable
-        Function that returns them.
-    """
+    """Fixed choices in the form that `scenario_field` takes."""
     return lambda: choices
 
 
 def table_of(scenario_class: type) -> tuple[ScenarioField, ...]:
-    """Scenario table of a dataclass built with `scenario_field`.
-
-    Parameters
-    ----------
-    scenario_class : type
-        The dataclass.
-
-    Returns
-    -------
-    tuple of ScenarioField
-        One row per field, in order, with its name.
-    """
+    """Scenario table of a dataclass built with `scenario_field`."""
     return tuple(dataclasses.replace(f.metadata["row"], name=f.name) for f in dataclasses.fields(scenario_class))

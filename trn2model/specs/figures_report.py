@@ -33,22 +33,7 @@ REQUIRED: Final[Mapping[str, str]] = {
 def specs_report(name: str | None) -> dict[str, Any]:
     """Report of one system or chip, or of all of them.
 
-    Parameters
-    ----------
-    name : str or None
-        Name of a system or of a chip; None for everything.
-
-    Returns
-    -------
-    dict
-        Keys system, title, kind and figures (name to value, unit, source, status, note and alternatives, in SI
-        units); a system's report repeats its chip's figures with the prefix ``chip_``. For None: systems and chips,
-        lists of reports.
-
-    Raises
-    ------
-    UnknownNameError
-        No such system or chip.
+    Raises UnknownNameError (no such system or chip).
 
     Examples
     --------
@@ -70,18 +55,7 @@ def specs_report(name: str | None) -> dict[str, Any]:
 
 
 def system_figures(system: System) -> dict[str, Figure]:
-    """Every figure of a system: its own, its prices and its chip's.
-
-    Parameters
-    ----------
-    system : System
-        The machine.
-
-    Returns
-    -------
-    dict
-        Name to figure; prices as ``price_<option>``, the chip's figures as ``chip_<name>``.
-    """
+    """Every figure of a system: its own, its prices and its chip's."""
     figures = {key: system.figures[key] for key in REQUIRED}
     figures |= system.figures
     total = system.figures["nic_bandwidth"]
@@ -113,18 +87,7 @@ def _report(name: str, title: str, kind: str, figures: Mapping[str, Figure]) -> 
 
 
 def figure_data(figure: Figure) -> dict[str, Any]:
-    """Figure as plain data.
-
-    Parameters
-    ----------
-    figure : Figure
-        The fact.
-
-    Returns
-    -------
-    dict
-        Keys value, unit, source, status, note and alternatives, in SI units.
-    """
+    """Figure as plain data."""
     return {
         "value": figure.value,
         "unit": figure.unit,

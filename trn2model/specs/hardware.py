@@ -68,13 +68,7 @@ class System:
 
     @property
     def default_profile(self) -> str:
-        """Profile of kernels and links alone.
-
-        Returns
-        -------
-        str
-            What a single collective or matmul is predicted with.
-        """
+        """Profile of kernels and links alone."""
         return self.default_profiles["kernels"]
 
 
@@ -92,45 +86,17 @@ class LogicalCore:
     scalar_element_rate: float
 
     def flop_rate(self, dtype: str) -> float:
-        """Dense FLOP rate of one rank for a matmul dtype.
+        """Dense FLOP rate of one rank for a matmul dtype [FLOP/s].
 
-        Parameters
-        ----------
-        dtype : str
-            Matmul dtype name.
-
-        Returns
-        -------
-        float
-            Peak dense rate. [FLOP/s]
-
-        Raises
-        ------
-        UnsupportedError
-            The chip publishes no rate for the dtype.
+        Raises UnsupportedError (the chip publishes no rate for the dtype).
         """
         return chip_flop_rate(self.chip, dtype) / self.ranks_per_chip
 
 
 def chip_flop_rate(chip: Chip, dtype: str) -> float:
-    """Dense FLOP rate of a chip for a matmul dtype.
+    """Dense FLOP rate of a chip for a matmul dtype [FLOP/s].
 
-    Parameters
-    ----------
-    chip : Chip
-        The accelerator.
-    dtype : str
-        Matmul dtype name.
-
-    Returns
-    -------
-    float
-        Peak dense rate. [FLOP/s]
-
-    Raises
-    ------
-    UnsupportedError
-        The chip publishes no rate for the dtype.
+    Raises UnsupportedError (the chip publishes no rate for the dtype).
     """
     if dtype not in chip.flop_rate:
         message = f"{chip.name} has no published {dtype} matmul rate; it has {', '.join(chip.flop_rate)}"
@@ -139,20 +105,7 @@ def chip_flop_rate(chip: Chip, dtype: str) -> float:
 
 
 def logical_core(system: System, lnc: int) -> LogicalCore:
-    """Resources of one rank: the chip divided by its ranks.
-
-    Parameters
-    ----------
-    system : System
-        The machine.
-    lnc : int
-        Logical NeuronCore configuration, 1 or 2; read only where the system supports it.
-
-    Returns
-    -------
-    LogicalCore
-        Shares of one rank.
-    """
+    """Resources of one rank: the chip divided by its ranks."""
     chip = system.chip
     if chip.family == "gpu":
         cores_per_rank = chip.num_cores

@@ -19,38 +19,15 @@ _GPT2_DROPOUT: Final = 0.1
 
 
 def model_types() -> tuple[str, ...]:
-    """Values of `model_type` that can be read.
-
-    Returns
-    -------
-    tuple of str
-        Sorted family names.
-    """
+    """Values of `model_type` that can be read."""
     return tuple(sorted(_FAMILIES))
 
 
 def model_from_hf_config(source: str | Mapping[str, Any], name: str = "custom") -> ModelSpec:
     """Architecture described by a Hugging Face config.json.
 
-    Parameters
-    ----------
-    source : str or Mapping
-        JSON text of at most MAX_CONFIG_CHARACTERS characters, or its content.
-    name : str
-        Name the model gets.
-
-    Returns
-    -------
-    ModelSpec
-        The architecture. Fields that change no size (rotary base, initialisers, quantization) are ignored,
-        apart from a check of their type.
-
-    Raises
-    ------
-    InvalidInputError
-        The text is not one JSON object, or a field is missing, of the wrong type or out of range.
-    UnsupportedError
-        The model type is not among the known families.
+    Raises InvalidInputError (the text is not one JSON object, or a field is missing, of the wrong type or out of
+    range); UnsupportedError (the model type is not among the known families).
 
     Examples
     --------

@@ -25,57 +25,19 @@ _CORRECT: Final = "correct the field in config.json"
 
 
 class ConfigFields:
-    """Fields of one config.json, each checked as it is read.
-
-    Parameters
-    ----------
-    content : Mapping
-        The parsed document.
-    """
+    """Fields of one config.json, each checked as it is read."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self._content = content
 
     def has(self, key: str, null: bool = False) -> bool:
-        """Whether a field is given.
-
-        Parameters
-        ----------
-        key : str
-            Name of the field.
-        null : bool
-            Whether null counts as given.
-
-        Returns
-        -------
-        bool
-            True if it is.
-        """
+        """Whether a field is given."""
         return key in self._content and (null or self._content[key] is not None)
 
     def size(self, *keys: str, default: int | None = None, least: int = 1, most: int = MAX_SIZE) -> int:
         """Whole number of a field; of several names the first given counts.
 
-        Parameters
-        ----------
-        *keys : str
-            Names the field goes by.
-        default : int, optional
-            Value where the field is left out or null; it must be given if there is none.
-        least : int
-            Smallest value allowed.
-        most : int
-            Largest value allowed.
-
-        Returns
-        -------
-        int
-            The value.
-
-        Raises
-        ------
-        InvalidInputError
-            The field is missing, not a whole number, or out of range.
+        Raises InvalidInputError (the field is missing, not a whole number, or out of range).
         """
         key = next((k for k in keys if self.has(k)), keys[0])
         value = self._content.get(key)
@@ -92,46 +54,14 @@ class ConfigFields:
     def count(self, *keys: str, default: int | None = None, least: int = 1) -> int:
         """Whole number of a field that counts layers, heads or experts.
 
-        Parameters
-        ----------
-        *keys : str
-            Names the field goes by.
-        default : int, optional
-            Value where the field is left out or null.
-        least : int
-            Smallest value allowed.
-
-        Returns
-        -------
-        int
-            The value, at most MAX_COUNT.
-
-        Raises
-        ------
-        InvalidInputError
-            The field is missing, not a whole number, or out of range.
+        Raises InvalidInputError (the field is missing, not a whole number, or out of range).
         """
         return self.size(*keys, default=default, least=least, most=MAX_COUNT)
 
     def flag(self, key: str, default: bool) -> bool:
         """Truth value of a field.
 
-        Parameters
-        ----------
-        key : str
-            Name of the field.
-        default : bool
-            Value where the field is left out or null.
-
-        Returns
-        -------
-        bool
-            The value.
-
-        Raises
-        ------
-        InvalidInputError
-            The field is neither true nor false.
+        Raises InvalidInputError (the field is neither true nor false).
         """
         value = self._content.get(key)
         if value is None:
@@ -143,22 +73,7 @@ class ConfigFields:
     def fraction(self, key: str, default: float) -> float:
         """Number between 0 and 1 of a field.
 
-        Parameters
-        ----------
-        key : str
-            Name of the field.
-        default : float
-            Value where the field is left out or null.
-
-        Returns
-        -------
-        float
-            The value.
-
-        Raises
-        ------
-        InvalidInputError
-            The field is not a number from 0 to 1.
+        Raises InvalidInputError (the field is not a number from 0 to 1).
         """
         value = self._content.get(key)
         if value is None:
@@ -170,20 +85,7 @@ class ConfigFields:
     def mapping(self, key: str) -> Mapping[str, Any]:
         """Object of a field.
 
-        Parameters
-        ----------
-        key : str
-            Name of the field.
-
-        Returns
-        -------
-        Mapping
-            Its content; empty where the field is left out or null.
-
-        Raises
-        ------
-        InvalidInputError
-            The field is not an object.
+        Raises InvalidInputError (the field is not an object).
         """
         value = self._content.get(key)
         if value is None:
@@ -195,20 +97,7 @@ class ConfigFields:
     def word(self, key: str) -> str:
         """Text of a field.
 
-        Parameters
-        ----------
-        key : str
-            Name of the field.
-
-        Returns
-        -------
-        str
-            The text; empty where the field is left out or null.
-
-        Raises
-        ------
-        InvalidInputError
-            The field is not a text.
+        Raises InvalidInputError (the field is not a text).
         """
         value = self._content.get(key)
         if value is None:
@@ -220,20 +109,7 @@ class ConfigFields:
     def entries(self, key: str) -> list[Any]:
         """List of a field.
 
-        Parameters
-        ----------
-        key : str
-            Name of the field.
-
-        Returns
-        -------
-        list
-            The values; empty where the field is left out or null.
-
-        Raises
-        ------
-        InvalidInputError
-            The field is not a list, or longer than any model has layers.
+        Raises InvalidInputError (the field is not a list, or longer than any model has layers).
         """
         value = self._content.get(key)
         if value is None:
@@ -245,24 +121,7 @@ class ConfigFields:
     def words(self, key: str, allowed: Sequence[str], length: int) -> list[str]:
         """List of words, one per layer.
 
-        Parameters
-        ----------
-        key : str
-            Name of the field.
-        allowed : Sequence of str
-            Words it may hold.
-        length : int
-            Number of layers.
-
-        Returns
-        -------
-        list of str
-            The words; empty where the field is left out or null.
-
-        Raises
-        ------
-        InvalidInputError
-            The list has another length or holds anything else.
+        Raises InvalidInputError (the list has another length or holds anything else).
         """
         values = self.entries(key)
         if values and len(values) != length:
@@ -276,20 +135,7 @@ class ConfigFields:
 def config_fields(source: str | Mapping[str, Any]) -> ConfigFields:
     """Fields of a config.json given as text or already parsed.
 
-    Parameters
-    ----------
-    source : str or Mapping
-        JSON text, or its content.
-
-    Returns
-    -------
-    ConfigFields
-        Checked access.
-
-    Raises
-    ------
-    InvalidInputError
-        The text is too long, is not JSON, or is not one object.
+    Raises InvalidInputError (the text is too long, is not JSON, or is not one object).
     """
     if isinstance(source, Mapping):
         return ConfigFields(source)
@@ -307,24 +153,7 @@ def config_fields(source: str | Mapping[str, Any]) -> ConfigFields:
 
 
 def invalid(field: str, value: object, allowed: str, remedy: str = _CORRECT) -> InvalidInputError:
-    """Error about one field, with the value cut to a line.
-
-    Parameters
-    ----------
-    field : str
-        Name of the field.
-    value : object
-        What was given.
-    allowed : str
-        What is allowed, in words.
-    remedy : str
-        What to do about it.
-
-    Returns
-    -------
-    InvalidInputError
-        The error to raise.
-    """
+    """Error about one field, with the value cut to a line."""
     if value is None or isinstance(value, bool | float):
         return InvalidInputError(field, value, allowed, remedy)
     if isinstance(value, str):

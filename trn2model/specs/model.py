@@ -109,57 +109,20 @@ class ModelSpec:
 
     @property
     def num_layers(self) -> int:
-        """Number of transformer layers.
-
-        Returns
-        -------
-        int
-            Length of the layer sequence.
-        """
+        """Number of transformer layers."""
         return len(self.layer_sequence)
 
     @property
     def layer_counts(self) -> tuple[int, ...]:
-        """Number of layers of each kind.
-
-        Returns
-        -------
-        tuple of int
-            One count for each entry of `layer_kinds`; they sum to `num_layers`.
-        """
+        """Number of layers of each kind."""
         return tuple(self.layer_sequence.count(index) for index in range(len(self.layer_kinds)))
 
     @property
     def has_experts(self) -> bool:
-        """Whether any layer is a mixture of experts.
-
-        Returns
-        -------
-        bool
-            True if one of the layer kinds has a `Moe` block.
-        """
+        """Whether any layer is a mixture of experts."""
         return any(isinstance(layer.feed_forward, Moe) for layer in self.layer_kinds)
 
 
 def uniform_model(name: str, hidden_size: int, vocab_size: int, num_layers: int, layer: Layer) -> ModelSpec:
-    """Model whose layers are all alike, with untied embeddings and root-mean-square norms.
-
-    Parameters
-    ----------
-    name : str
-        Name of the model.
-    hidden_size : int
-        Width of the residual stream.
-    vocab_size : int
-        Rows of the embedding.
-    num_layers : int
-        Number of layers.
-    layer : Layer
-        The layer repeated.
-
-    Returns
-    -------
-    ModelSpec
-        The model; use `dataclasses.replace` for anything else.
-    """
+    """Model whose layers are all alike, with untied embeddings and root-mean-square norms."""
     return ModelSpec(name, hidden_size, vocab_size, (layer,), (0,) * num_layers)

@@ -22,11 +22,6 @@ _OPTIONAL_ZERO: Final = {
 def model_names() -> tuple[str, ...]:
     """Names of the models of the catalog.
 
-    Returns
-    -------
-    tuple of str
-        Sorted names.
-
     Examples
     --------
     >>> "llama-3.1-70b" in model_names()
@@ -39,22 +34,7 @@ def model_names() -> tuple[str, ...]:
 def load_model(name: str) -> ModelSpec:
     """Architecture of a model of the catalog.
 
-    Parameters
-    ----------
-    name : str
-        A name of `model_names`.
-
-    Returns
-    -------
-    ModelSpec
-        The frozen architecture; the same object at each call.
-
-    Raises
-    ------
-    UnknownNameError
-        The catalog holds no such model.
-    DataError
-        The model's file breaks the schema.
+    Raises UnknownNameError (the catalog holds no such model); DataError (the model's file breaks the schema).
 
     Examples
     --------
@@ -70,23 +50,7 @@ def load_model(name: str) -> ModelSpec:
 def parse_model(name: str, document: Mapping[str, Any]) -> ModelSpec:
     """Architecture from a parsed model file.
 
-    Parameters
-    ----------
-    name : str
-        Name the model gets.
-    document : Mapping
-        Keys of `ModelSpec`, and the tables ``attention``, ``latent``, ``mlp`` or ``moe`` common to all layers,
-        ``layers.<kind>`` with what differs, and ``sequence``: a list of ``{kinds = [...], times = n}``.
-
-    Returns
-    -------
-    ModelSpec
-        The frozen architecture.
-
-    Raises
-    ------
-    DataError
-        A key is unknown or missing, a value has the wrong type or the source is not listed.
+    Raises DataError (a key is unknown or missing, a value has the wrong type or the source is not listed).
     """
     layers = document.get("layers", {"block": {}})
     common = {key: document[key] for key in ("attention", "latent", "mlp", "moe") if key in document}

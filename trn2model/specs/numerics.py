@@ -32,33 +32,14 @@ class SparsityPattern:
 
     @property
     def is_dense(self) -> bool:
-        """Whether nothing is left out.
-
-        Returns
-        -------
-        bool
-            True for the pattern "dense".
-        """
+        """Whether nothing is left out."""
         return self.kept == self.group
 
 
 def dtype(name: str) -> Dtype:
     """Number format by name.
 
-    Parameters
-    ----------
-    name : str
-        A name from `dtype_names`.
-
-    Returns
-    -------
-    Dtype
-        The format.
-
-    Raises
-    ------
-    UnknownNameError
-        No such format.
+    Raises UnknownNameError (no such format).
 
     Examples
     --------
@@ -72,33 +53,14 @@ def dtype(name: str) -> Dtype:
 
 
 def dtype_names() -> tuple[str, ...]:
-    """Names of the number formats.
-
-    Returns
-    -------
-    tuple of str
-        Names, widest first.
-    """
+    """Names of the number formats."""
     return tuple(_dtypes())
 
 
 def sparsity(name: str) -> SparsityPattern:
     """Sparsity pattern by name.
 
-    Parameters
-    ----------
-    name : str
-        A name from `sparsity_names`.
-
-    Returns
-    -------
-    SparsityPattern
-        The pattern.
-
-    Raises
-    ------
-    UnknownNameError
-        No such pattern.
+    Raises UnknownNameError (no such pattern).
 
     Examples
     --------
@@ -113,13 +75,7 @@ def sparsity(name: str) -> SparsityPattern:
 
 
 def sparsity_names() -> tuple[str, ...]:
-    """Names of the sparsity patterns.
-
-    Returns
-    -------
-    tuple of str
-        "dense" first.
-    """
+    """Names of the sparsity patterns."""
     return tuple(_patterns())
 
 

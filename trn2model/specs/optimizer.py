@@ -24,13 +24,7 @@ class Optimizer:
 
     @property
     def state_bytes(self) -> float:
-        """Bytes that ZeRO-1 shards: master weights and moments.
-
-        Returns
-        -------
-        float
-            Bytes per parameter. [B]
-        """
+        """Bytes that ZeRO-1 shards: master weights and moments [B]."""
         return self.master_bytes + self.moment_bytes
 
 
@@ -38,20 +32,7 @@ class Optimizer:
 def optimizer(name: str) -> Optimizer:
     """Optimizer by name.
 
-    Parameters
-    ----------
-    name : str
-        A name from `optimizer_names`.
-
-    Returns
-    -------
-    Optimizer
-        Its bytes per parameter.
-
-    Raises
-    ------
-    UnknownNameError
-        No such optimizer.
+    Raises UnknownNameError (no such optimizer).
     """
     document = read_toml("optimizers.toml")
     if name not in document:
@@ -64,11 +45,5 @@ def optimizer(name: str) -> Optimizer:
 
 @cache
 def optimizer_names() -> tuple[str, ...]:
-    """Names of the optimizers in the package's data.
-
-    Returns
-    -------
-    tuple of str
-        In the order of the file.
-    """
+    """Names of the optimizers in the package's data."""
     return tuple(read_toml("optimizers.toml"))

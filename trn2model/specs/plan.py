@@ -54,23 +54,11 @@ class ParallelPlan:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of every column.
-
-        Returns
-        -------
-        tuple of int
-            Empty for a single plan.
-        """
+        """Shape of every column."""
         return self.tp.shape
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns as JSON values.
-
-        Returns
-        -------
-        dict
-            Column name to integer, or to a list of integers.
-        """
+        """Columns as JSON values."""
         names = (*PLAN_COLUMNS, "num_ranks", "num_microbatches")
         return {name: np.asarray(getattr(self, name)).astype(np.int64).tolist() for name in names}
 
@@ -123,38 +111,7 @@ def parallel_plan(
     .. math:: n_{ranks} = tp \cdot cp \cdot ep \cdot dp \cdot pp,
               \quad n_{microbatches} = \frac{B}{dp \cdot ep \cdot b}
 
-    Parameters
-    ----------
-    tp : array_like
-        Tensor-parallel degree. [1]
-    cp : array_like
-        Context-parallel degree. [1]
-    ep : array_like
-        Expert-parallel degree. [1]
-    dp : array_like
-        Data-parallel degree. [1]
-    pp : array_like
-        Pipeline-parallel degree. [1]
-    zero : array_like
-        ZeRO stage, 0 to 3.
-    interleave : array_like
-        Virtual stages per pipeline rank. [1]
-    microbatch_size : array_like
-        Sequences per microbatch, :math:`b`. [1]
-    global_batch_size : array_like
-        Sequences per step, :math:`B`. [1]
-    sequence_length : array_like
-        Tokens per sequence. [1]
-
-    Returns
-    -------
-    ParallelPlan
-        Columns in float64.
-
-    Raises
-    ------
-    InvalidInputError
-        The columns do not broadcast to one shape.
+    Raises InvalidInputError (the columns do not broadcast to one shape).
     """
     given = (tp, cp, ep, dp, pp, zero, interleave, microbatch_size, global_batch_size, sequence_length)
     columns = broadcast_columns(dict(zip(PLAN_COLUMNS, given, strict=True)))
@@ -167,20 +124,7 @@ def parallel_plan(
 def broadcast_columns(given: Mapping[str, ArrayLike]) -> dict[str, Column]:
     """Columns as float64 of one shape.
 
-    Parameters
-    ----------
-    given : Mapping
-        Column name to array_like.
-
-    Returns
-    -------
-    dict
-        Column name to float64 array; 0-d where all values are single.
-
-    Raises
-    ------
-    InvalidInputError
-        The shapes do not broadcast.
+    Raises InvalidInputError (the shapes do not broadcast).
     """
     columns = {name: np.asarray(value, dtype=np.float64) for name, value in given.items()}
     shape = common_shape({name: column.shape for name, column in columns.items()})
@@ -190,20 +134,7 @@ def broadcast_columns(given: Mapping[str, ArrayLike]) -> dict[str, Column]:
 def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
     """Shape to which columns broadcast.
 
-    Parameters
-    ----------
-    shapes : Mapping
-        Column name to shape; () for a single value.
-
-    Returns
-    -------
-    tuple of int
-        The shape; () where all values are single.
-
-    Raises
-    ------
-    InvalidInputError
-        There is none; the message names every column that holds an array.
+    Raises InvalidInputError (there is none; the message names every column that holds an array).
     """
     given = {name: shape for name, shape in shapes.items() if shape}
     if not given:
@@ -223,26 +154,7 @@ def plan_limits(
     draft: ModelSpec | None = None,
     prefill_replicas: int = 0,
 ) -> PlanLimits:
-    """Limits that a model on a number of ranks sets to a plan.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The transformer.
-    num_ranks : int
-        Ranks available.
-    pipeline_schedule : str
-        Schedule of the pipeline; only 1f1b can be interleaved.
-    draft : ModelSpec, optional
-        Draft model that runs on the same ranks.
-    prefill_replicas : int
-        Replicas that only prefill. [1]
-
-    Returns
-    -------
-    PlanLimits
-        Numbers that the rules read.
-    """
+    """Limits that a model on a number of ranks sets to a plan."""
     experts = [kind.feed_forward.num_experts for kind in model.layer_kinds if isinstance(kind.feed_forward, Moe)]
     return PlanLimits(
         model_name=model.name,

@@ -51,24 +51,7 @@ class AutoDegree(int):
 def plan_validity(
     plan: ParallelPlan, limits: PlanLimits, workload: Workload
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which plans mean something, and the first rule that each of the others breaks.
-
-    Parameters
-    ----------
-    plan : ParallelPlan
-        Columns, shape (...).
-    limits : PlanLimits
-        What model, machine and schedule allow.
-    workload : str
-        "train" or "serve".
-
-    Returns
-    -------
-    valid : numpy.ndarray of bool, shape (...)
-        True where every rule holds.
-    code : numpy.ndarray of int, shape (...)
-        Index into `REASONS`; -1 where valid.
-    """
+    """Which plans mean something, and the first rule that each of the others breaks."""
     code = np.full(plan.shape, -1, dtype=np.int64)
     for index, rule in enumerate(RULES):
         if workload in rule.workloads:
@@ -80,21 +63,7 @@ def plan_validity(
 def check_plan(plan: ParallelPlan, limits: PlanLimits, workload: Workload, auto: Collection[str] = ()) -> None:
     """Raise on the first plan that means nothing.
 
-    Parameters
-    ----------
-    plan : ParallelPlan
-        Columns, shape (...).
-    limits : PlanLimits
-        What model, machine and schedule allow.
-    workload : str
-        "train" or "serve".
-    auto : Collection of str
-        Degrees that nobody set: they were left on auto.
-
-    Raises
-    ------
-    InvalidPlanError
-        A rule is broken; the message names field, value, what is allowed and the remedy.
+    Raises InvalidPlanError (a rule is broken; the message names field, value, what is allowed and the remedy).
     """
     for rule in RULES:
         if workload in rule.workloads:
@@ -112,15 +81,7 @@ def check_plan(plan: ParallelPlan, limits: PlanLimits, workload: Workload, auto:
 def check_requests(requests: Requests) -> None:
     """Raise on requests that the graphs they run on cannot hold.
 
-    Parameters
-    ----------
-    requests : Requests
-        What is served.
-
-    Raises
-    ------
-    InvalidPlanError
-        A rule is broken.
+    Raises InvalidPlanError (a rule is broken).
     """
     for rule in REQUEST_RULES:
         broken = np.asarray(rule.broken(requests))

@@ -72,18 +72,7 @@ class Profile:
     widening: tuple[float, float] = (1.0, 1.0)
 
     def spread(self, workload: str) -> tuple[float, float]:
-        """Low and high factor on a predicted time, from the residuals of what was measured.
-
-        Parameters
-        ----------
-        workload : str
-            "train", "prefill", "decode", "collective" or "gemm".
-
-        Returns
-        -------
-        tuple of float
-            Factors; 1 and 1 where the profile is a bound and claims no range.
-        """
+        """Low and high factor on a predicted time, from the residuals of what was measured."""
         low, high = self.spreads[workload]
         return low.number() * self.widening[0], high.number() * self.widening[1]
 
@@ -94,13 +83,7 @@ CONSTANT_NAMES = tuple(f.name for f in fields(Constants))
 
 
 def profile_names() -> tuple[str, ...]:
-    """Names of the profiles in the package's data.
-
-    Returns
-    -------
-    tuple of str
-        Sorted names.
-    """
+    """Names of the profiles in the package's data."""
     return list_toml("profiles")
 
 
@@ -108,22 +91,7 @@ def profile_names() -> tuple[str, ...]:
 def profile(name: str) -> Profile:
     """Profile by name; keys a file leaves out come from the profile it extends.
 
-    Parameters
-    ----------
-    name : str
-        A name from `profile_names`.
-
-    Returns
-    -------
-    Profile
-        All constants with provenance.
-
-    Raises
-    ------
-    UnknownNameError
-        No such profile.
-    DataError
-        The file leaves a constant undefined or names an unknown one.
+    Raises UnknownNameError (no such profile); DataError (the file leaves a constant undefined or names an unknown one).
     """
     if name not in profile_names():
         raise UnknownNameError("profile", name, "one of " + ", ".join(profile_names()), "choose a listed profile")
@@ -151,24 +119,7 @@ def profile(name: str) -> Profile:
 def chosen_profile(system: System, workload: str, name: str | None = None) -> tuple[Profile, tuple[str, ...]]:
     """Profile that an estimate uses, its ranges wider where nothing like the system was measured.
 
-    Parameters
-    ----------
-    system : System
-        The machine.
-    workload : str
-        "train" or "serve".
-    name : str, optional
-        A name from `profile_names`; the system's own for the workload if left out.
-
-    Returns
-    -------
-    tuple
-        The profile, and sentences on what it was not fitted to.
-
-    Raises
-    ------
-    UnknownNameError
-        No such profile.
+    Raises UnknownNameError (no such profile).
     """
     found = profile(name or system.default_profiles[workload])
     if not found.fitted or system.name in found.systems:

@@ -51,15 +51,7 @@ class Figure:
     def number(self) -> float:
         """Value of a figure that must have one.
 
-        Returns
-        -------
-        float
-            The value in SI units.
-
-        Raises
-        ------
-        DataError
-            No value is published.
+        Raises DataError (no value is published).
         """
         if self.value is None:
             message = f"no value is published ({self.source}): {self.note}"
@@ -69,16 +61,6 @@ class Figure:
 
 def read_toml(*parts: str) -> dict[str, Any]:
     """Contents of a TOML file of the package's data folder.
-
-    Parameters
-    ----------
-    *parts : str
-        Path below ``trn2model/data``.
-
-    Returns
-    -------
-    dict
-        The parsed document.
 
     Examples
     --------
@@ -90,18 +72,7 @@ def read_toml(*parts: str) -> dict[str, Any]:
 
 
 def list_toml(folder: str) -> tuple[str, ...]:
-    """Stems of the TOML files in one folder of the package's data, sorted.
-
-    Parameters
-    ----------
-    folder : str
-        Folder below ``trn2model/data``.
-
-    Returns
-    -------
-    tuple of str
-        File names without their ending.
-    """
+    """Stems of the TOML files in one folder of the package's data, sorted."""
     root = resources.files("trn2model").joinpath("data", folder)
     return tuple(sorted(p.name.removesuffix(".toml") for p in root.iterdir() if p.name.endswith(".toml")))
 
@@ -109,22 +80,7 @@ def list_toml(folder: str) -> tuple[str, ...]:
 def read_figure(table: Mapping[str, Any], where: str) -> Figure:
     """Figure from its TOML table, converted to SI.
 
-    Parameters
-    ----------
-    table : Mapping
-        Keys value (left out where nothing is published), unit, source, status, note, alternatives.
-    where : str
-        Name for messages.
-
-    Returns
-    -------
-    Figure
-        The fact in SI units.
-
-    Raises
-    ------
-    DataError
-        A key is missing, a unit or status is unknown.
+    Raises DataError (a key is missing, a unit or status is unknown).
     """
     missing = {"unit", "source", "status"} - table.keys()
     if missing or table["status"] not in STATUSES:
@@ -146,13 +102,7 @@ def read_figure(table: Mapping[str, Any], where: str) -> Figure:
 
 @cache
 def sources() -> Mapping[str, Source]:
-    """Every source the data cites, by id.
-
-    Returns
-    -------
-    Mapping
-        Source id to Source.
-    """
+    """Every source the data cites, by id."""
     return {key: Source(id=key, **fields) for key, fields in read_toml("sources.toml").items()}
 
 

@@ -21,18 +21,6 @@ EVERYTHING: Final = frozenset(SAVEABLE)
 def saved_groups(recompute: str, saved_operators: str | None) -> frozenset[str]:
     """Groups whose outputs are kept.
 
-    Parameters
-    ----------
-    recompute : str
-        none, selective or full.
-    saved_operators : str or None
-        Groups that full recompute keeps all the same, joined by commas.
-
-    Returns
-    -------
-    frozenset of str
-        All groups unless recompute is full; selective recompute redoes only the scores inside attention.
-
     Examples
     --------
     >>> sorted(saved_groups("full", "qkv,attention"))
@@ -44,16 +32,5 @@ def saved_groups(recompute: str, saved_operators: str | None) -> frozenset[str]:
 
 
 def redone_operators(saved: frozenset[str]) -> frozenset[str]:
-    """Operators of a layer that run again because their outputs are not kept.
-
-    Parameters
-    ----------
-    saved : frozenset of str
-        Groups that are kept.
-
-    Returns
-    -------
-    frozenset of str
-        Names of operators.
-    """
+    """Operators of a layer that run again because their outputs are not kept."""
     return frozenset(name for group, names in SAVEABLE.items() if group not in saved for name in names)

@@ -16,30 +16,13 @@ RUN_UNITS: Final = {"instance_mtbf": "h", "checkpoint_bandwidth": "GB/s", "resta
 
 @cache
 def reliability_figures() -> dict[str, Figure]:
-    """Published failures, checkpoint rates and restarts.
-
-    Returns
-    -------
-    dict
-        Scenario field to figure.
-    """
+    """Published failures, checkpoint rates and restarts."""
     tables = read_toml("reliability.toml")["run"]["figures"]
     return {name: read_figure(table, f"reliability, {name}") for name, table in tables.items()}
 
 
 def run_settings(scenario: Scenario) -> dict[str, float]:
-    """Failures, checkpoint rate and restart time of a scenario, in the units of its fields.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-
-    Returns
-    -------
-    dict
-        Field name to number: the scenario's, or the published one where it says auto.
-    """
+    """Failures, checkpoint rate and restart time of a scenario, in the units of its fields."""
     figures = reliability_figures()
     return {
         name: from_si(figures[name].number(), unit) if (given := getattr(scenario, name)) == AUTO else float(given)

@@ -61,23 +61,11 @@ class Resolved:
 
     @property
     def compiled_batch(self) -> Column:
-        """Batch of the static decode graph.
-
-        Returns
-        -------
-        numpy.ndarray
-            Requests per replica.
-        """
+        """Batch of the static decode graph."""
         return self.requests.compiled_batch
 
     def to_dict(self) -> dict[str, Any]:
-        """Scenario as JSON values, with every "auto" replaced by what it became.
-
-        Returns
-        -------
-        dict
-            Field name to value, as `Scenario.from_dict` reads it.
-        """
+        """Scenario as JSON values, with every "auto" replaced by what it became."""
         decided: dict[str, Any] = {name: _integers(getattr(self.plan, name)) for name in PLAN_COLUMNS}
         decided |= {name: _integers(getattr(self.requests, name)) for name in ("compiled_batch", "context_bucket")}
         names = {"weight_dtype": self.weight_dtype, "kv_dtype": self.kv_dtype}

@@ -15,54 +15,22 @@ from trn2model.specs.provenance import Figure, read_figure, read_toml
 
 @cache
 def engine_figures(part: str) -> Mapping[str, Figure]:
-    """Figures of one part of data/serving.toml.
-
-    Parameters
-    ----------
-    part : str
-        "buckets" or "batching".
-
-    Returns
-    -------
-    Mapping
-        Figures by name. [token]
-    """
+    """Figures of one part of data/serving.toml [token]."""
     tables = read_toml("serving.toml")[part]["figures"]
     return {key: read_figure(table, f"serving, {part}, {key}") for key, table in tables.items()}
 
 
 def has_static_graphs(chip: Chip) -> bool:
-    """Whether passes are compiled for fixed shapes: every Neuron engine, no GPU engine.
-
-    Parameters
-    ----------
-    chip : Chip
-        The accelerator.
-
-    Returns
-    -------
-    bool
-        True where a decode step costs its compiled batch and a prompt its bucket.
-    """
+    """Whether passes are compiled for fixed shapes: every Neuron engine, no GPU engine."""
     return chip.family != "gpu"
 
 
 def context_bucket(tokens: Column) -> Column:
-    r"""Smallest bucket that holds a prompt.
+    r"""Smallest bucket that holds a prompt [token].
 
     .. math::
         b = 2^{\lceil \log_2 n \rceil} \text{ up to } L, \quad
         b = L + s \left\lceil \frac{n - L}{s} \right\rceil \text{ beyond}
-
-    Parameters
-    ----------
-    tokens : numpy.ndarray
-        Prompt tokens to compute, >= 1. [token]
-
-    Returns
-    -------
-    numpy.ndarray
-        Tokens that the graph computes. [token]
 
     Examples
     --------
@@ -75,21 +43,7 @@ def context_bucket(tokens: Column) -> Column:
 
 
 def held_bucket(tokens: Column, automatic: Column, given: int | str | NDArray[np.int64]) -> Column:
-    """Bucket of each prompt: a given one as far as it holds them, the automatic one of a longer prompt.
-
-    Parameters
-    ----------
-    tokens : numpy.ndarray
-        Prompt tokens to compute. [token]
-    automatic : numpy.ndarray
-        Buckets that the engine would choose. [token]
-    given : int or str or numpy.ndarray
-        Bucket of the scenario, or the word for automatic. [token]
-
-    Returns
-    -------
-    numpy.ndarray
-        Tokens that the graph computes. [token]
+    """Bucket of each prompt: a given one as far as it holds them, the automatic one of a longer prompt [token].
 
     Examples
     --------
@@ -103,18 +57,6 @@ def held_bucket(tokens: Column, automatic: Column, given: int | str | NDArray[np
 
 def prompts_per_pass(tokens: Column, concurrency: Column) -> Column:
     """Prompts that an engine without static graphs prefills together.
-
-    Parameters
-    ----------
-    tokens : numpy.ndarray
-        Tokens to compute of each prompt, >= 1. [token]
-    concurrency : numpy.ndarray
-        Requests in flight. [1]
-
-    Returns
-    -------
-    numpy.ndarray
-        At least 1. [1]
 
     Examples
     --------

@@ -23,29 +23,13 @@ class SweetRange:
 
 @cache
 def range_figures() -> dict[str, Figure]:
-    """Figures behind the ranges.
-
-    Returns
-    -------
-    dict
-        Figures by name: ranks [1], mesh_below and rdh_below [B].
-    """
+    """Figures behind the ranges."""
     tables = read_toml("collectives.toml")["sweet_ranges"]["figures"]
     return {key: read_figure(table, f"collectives, {key}") for key, table in tables.items()}
 
 
 def sweet_ranges(ranks: int) -> tuple[SweetRange, ...]:
     """Published ranges for a group on one Trn2 instance.
-
-    Parameters
-    ----------
-    ranks : int
-        Members of the group. [1]
-
-    Returns
-    -------
-    tuple of SweetRange
-        Ascending; empty for a group of a size that the document does not speak of.
 
     References
     ----------

@@ -16,34 +16,12 @@ MATMUL_DTYPES: Final = ("fp8", "bf16", "fp16", "tf32", "fp32", "int8")
 
 @cache
 def hardware_names(kind: str) -> tuple[str, ...]:
-    """Names of the hardware files of one kind.
-
-    Parameters
-    ----------
-    kind : str
-        "chip" or "system".
-
-    Returns
-    -------
-    tuple of str
-        Sorted names.
-    """
+    """Names of the hardware files of one kind."""
     return tuple(name for name in list_toml(FOLDER) if _document(name)["kind"] == kind)
 
 
 def hardware_title(name: str) -> str:
-    """Title of a chip or system.
-
-    Parameters
-    ----------
-    name : str
-        A name from `hardware_names`.
-
-    Returns
-    -------
-    str
-        What people call it.
-    """
+    """Title of a chip or system."""
     return str(_document(name)["title"])
 
 
@@ -51,22 +29,7 @@ def hardware_title(name: str) -> str:
 def load_chip(name: str) -> Chip:
     """Chip from its file.
 
-    Parameters
-    ----------
-    name : str
-        A name from ``hardware_names("chip")``.
-
-    Returns
-    -------
-    Chip
-        Rates of the whole chip, with the figures they come from.
-
-    Raises
-    ------
-    UnknownNameError
-        No such chip.
-    DataError
-        The file leaves a needed figure out.
+    Raises UnknownNameError (no such chip); DataError (the file leaves a needed figure out).
     """
     document = _named(name, "chip")
     figures = _figures(document, "figures", name)
@@ -107,22 +70,7 @@ def load_chip(name: str) -> Chip:
 def load_system(name: str) -> System:
     """System from its file, with its chip.
 
-    Parameters
-    ----------
-    name : str
-        A name from ``hardware_names("system")``.
-
-    Returns
-    -------
-    System
-        Shape, links, prices and the vendor's printed totals as figures.
-
-    Raises
-    ------
-    UnknownNameError
-        No such system.
-    DataError
-        The file leaves a needed figure out.
+    Raises UnknownNameError (no such system); DataError (the file leaves a needed figure out).
     """
     document = _named(name, "system")
     figures = _figures(document, "figures", name)

@@ -52,35 +52,17 @@ class Fabric:
 
     @property
     def ranks_per_domain(self) -> int:
-        """Number of ranks of a domain.
-
-        Returns
-        -------
-        int
-            Chips times ranks per chip.
-        """
+        """Number of ranks of a domain."""
         return self.chips_per_domain * self.ranks_per_chip
 
     @property
     def num_ranks(self) -> int:
-        """Number of ranks of all domains.
-
-        Returns
-        -------
-        int
-            Ranks in numbering order 0 .. n-1.
-        """
+        """Number of ranks of all domains."""
         return self.num_domains * self.ranks_per_domain
 
     @property
     def num_links(self) -> int:
-        """Number of directed links of a domain.
-
-        Returns
-        -------
-        int
-            A cable between two chips counts twice.
-        """
+        """Number of directed links of a domain."""
         return len(self.link_source)
 
 
@@ -120,26 +102,8 @@ def _fabric(key: tuple[str, int, int, int], parts: _Parts) -> Fabric:
 def fabric(system: System, count: int, lnc: int) -> Fabric:
     """Fabric of `count` systems.
 
-    Parameters
-    ----------
-    system : System
-        The machine.
-    count : int
-        How many of them, joined by their network interfaces; at least 1.
-    lnc : int
-        Logical NeuronCore configuration, read only where the system supports it.
-
-    Returns
-    -------
-    Fabric
-        The same object for the same arguments.
-
-    Raises
-    ------
-    InvalidInputError
-        Count is below 1.
-    UnsupportedError
-        Several systems without a published network bandwidth.
+    Raises InvalidInputError (count is below 1); UnsupportedError (several systems without a published network
+    bandwidth).
 
     Examples
     --------

@@ -18,26 +18,8 @@ _SHOWN: Final = 60
 def read_user_file(field: str, path: str, kind: str, most_bytes: int) -> str:
     """Text of a file that a user named.
 
-    Parameters
-    ----------
-    field : str
-        Public name of the option that holds the path.
-    path : str
-        Path of a regular file; devices and pipes have no size to hold to a limit, and are refused.
-    kind : str
-        What the file is, as the message calls it: "JSON", "CSV".
-    most_bytes : int
-        Most bytes it may have. [B]
-
-    Returns
-    -------
-    str
-        Content decoded from UTF-8, without a byte order mark.
-
-    Raises
-    ------
-    InvalidInputError
-        The path is empty, names no regular file, cannot be read or is too large, or the content is not UTF-8.
+    Raises InvalidInputError (the path is empty, names no regular file, cannot be read or is too large, or the content
+    is not UTF-8).
     """
     shown = path[:_SHOWN]
     remedy = f"give the path of a readable {kind} file"

@@ -21,18 +21,7 @@ _ALGORITHMS: Final = {CHEAPEST: CHEAPEST} | {name: algorithm for algorithm, name
 
 
 def sections(scene: Scene) -> Iterator[Builder]:
-    """Explorer and step player below the Topology page; each is drawn before its content is shown.
-
-    Parameters
-    ----------
-    scene : Scene
-        What the page works with.
-
-    Yields
-    ------
-    Builder
-        Content of a section in the colours asked for.
-    """
+    """Explorer and step player below the Topology page; each is drawn before its content is shown."""
     estimate = scene.estimate
     if estimate is None:
         return

@@ -14,18 +14,7 @@ from trn2model.ui.view_widgets import number, segments
 
 
 def source_filter(scene: Scene) -> dict[str, Any]:
-    """Which figures the Sources page lists.
-
-    Parameters
-    ----------
-    scene : Scene
-        What the page works with.
-
-    Returns
-    -------
-    dict
-        Scope and status.
-    """
+    """Which figures the Sources page lists."""
     left, right = st.columns(2)
     scopes = sources.scopes() if scene.estimate else sources.scopes()[1:]
     with left:
@@ -38,18 +27,7 @@ def source_filter(scene: Scene) -> dict[str, Any]:
 
 
 def topology_view(scene: Scene) -> dict[str, Any]:
-    """Which axis, group and system the Topology page shows, and what colours its links.
-
-    Parameters
-    ----------
-    scene : Scene
-        What the page works with; its estimate exists.
-
-    Returns
-    -------
-    dict
-        The view.
-    """
+    """Which axis, group and system the Topology page shows, and what colours its links."""
     estimate = scene.estimate
     if estimate is None:
         return {}

@@ -20,20 +20,7 @@ from trn2model.specs.scenario import Scenario
 def training(scenario: Scenario) -> TrainingEstimate:
     """Training estimate of a scenario, from the cache if it was asked before.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-
-    Returns
-    -------
-    TrainingEstimate
-        Shared between visitors and never changed.
-
-    Raises
-    ------
-    Trn2ModelError
-        The scenario means nothing, or the hardware cannot run it.
+    Raises Trn2ModelError (the scenario means nothing, or the hardware cannot run it).
     """
     return estimate(scenario)
 
@@ -42,101 +29,30 @@ def training(scenario: Scenario) -> TrainingEstimate:
 def serving(scenario: Scenario) -> ServingEstimate:
     """Serving estimate of a scenario, from the cache if it was asked before.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-
-    Returns
-    -------
-    ServingEstimate
-        Shared between visitors and never changed.
-
-    Raises
-    ------
-    Trn2ModelError
-        The scenario means nothing, or the hardware cannot run it.
+    Raises Trn2ModelError (the scenario means nothing, or the hardware cannot run it).
     """
     return estimate(scenario, "serve")
 
 
 @lru_cache(maxsize=256)
 def operating_point(scenario: Scenario, max_ttft: float, max_tpot: float) -> serving_plan.OperatingPoint:
-    """Largest throughput within latency limits, from the cache if it was asked before.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-    max_ttft : float
-        Longest time to first token. [s]
-    max_tpot : float
-        Longest time per output token. [s]
-
-    Returns
-    -------
-    OperatingPoint
-        Shared between visitors.
-    """
+    """Largest throughput within latency limits, from the cache if it was asked before."""
     return serving_plan.operating_point(scenario, max_ttft, max_tpot)
 
 
 @lru_cache(maxsize=128)
 def concurrency_sweep(scenario: Scenario, concurrencies: tuple[int, ...]) -> serving_plan.ServingSweep:
-    """Serving over concurrency, from the cache if it was asked before.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-    concurrencies : tuple of int
-        Requests per replica. [1]
-
-    Returns
-    -------
-    ServingSweep
-        Shared between visitors and never changed.
-    """
+    """Serving over concurrency, from the cache if it was asked before."""
     return serving_plan.concurrency_sweep(scenario, np.array(concurrencies))
 
 
 @lru_cache(maxsize=128)
 def context_sweep(scenario: Scenario, tokens: tuple[int, ...]) -> serving_plan.ServingSweep:
-    """Serving over the prompt's length, from the cache if it was asked before.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-    tokens : tuple of int
-        Prompt lengths. [token]
-
-    Returns
-    -------
-    ServingSweep
-        Shared between visitors and never changed.
-    """
+    """Serving over the prompt's length, from the cache if it was asked before."""
     return serving_plan.context_sweep(scenario, np.array(tokens), own_bucket=True)
 
 
 @lru_cache(maxsize=256)
 def scaling(scenario: Scenario, kind: Scaling, counts: tuple[int, ...], system: str = "") -> ScalingCurve:
-    """Training over a number of machines, from the cache if it was asked before.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-    kind : {"strong", "weak"}
-        Keep the global batch, or let it grow.
-    counts : tuple of int
-        Numbers of machines.
-    system : str
-        Another machine to scale on.
-
-    Returns
-    -------
-    ScalingCurve
-        Shared between visitors and never changed.
-    """
+    """Training over a number of machines, from the cache if it was asked before."""
     return scaling_curve(scenario, kind, counts, system)

@@ -31,18 +31,6 @@ _DAY: Final = 24 * _HOUR
 def significant(value: float, digits: int = 3) -> str:
     """Number with a fixed count of significant digits, thousands separated, without an exponent in everyday ranges.
 
-    Parameters
-    ----------
-    value : float
-        Any number.
-    digits : int
-        Significant digits to keep.
-
-    Returns
-    -------
-    str
-        The rounded number; an en dash where it is not finite.
-
     Examples
     --------
     >>> significant(1234.5), significant(0.012345), significant(41.96)
@@ -62,16 +50,6 @@ def significant(value: float, digits: int = 3) -> str:
 def exact(value: float) -> str:
     """Number as it was printed at its source: every digit it has, thousands separated.
 
-    Parameters
-    ----------
-    value : float
-        Any number.
-
-    Returns
-    -------
-    str
-        The number without trailing zeros.
-
     Examples
     --------
     >>> exact(1299.0), exact(0.1), exact(2.9)
@@ -88,16 +66,6 @@ def exact(value: float) -> str:
 def capacity(value: float) -> str:
     """Bytes of memory in binary units.
 
-    Parameters
-    ----------
-    value : float
-        Capacity. [B]
-
-    Returns
-    -------
-    str
-        In B, KiB, MiB, GiB or TiB.
-
     Examples
     --------
     >>> capacity(24 * 2**30)
@@ -108,16 +76,6 @@ def capacity(value: float) -> str:
 
 def traffic(value: float) -> str:
     """Bytes moved, in decimal units.
-
-    Parameters
-    ----------
-    value : float
-        Bytes that cross a link or the memory bus. [B]
-
-    Returns
-    -------
-    str
-        In B, kB, MB, GB or TB.
 
     Examples
     --------
@@ -130,16 +88,6 @@ def traffic(value: float) -> str:
 def bandwidth(value: float) -> str:
     """Byte rate in decimal units.
 
-    Parameters
-    ----------
-    value : float
-        Rate. [B/s]
-
-    Returns
-    -------
-    str
-        In B/s, kB/s, MB/s, GB/s or TB/s.
-
     Examples
     --------
     >>> bandwidth(2.9e12)
@@ -151,16 +99,6 @@ def bandwidth(value: float) -> str:
 def flop_rate(value: float) -> str:
     """FLOP rate in decimal units.
 
-    Parameters
-    ----------
-    value : float
-        Rate. [FLOP/s]
-
-    Returns
-    -------
-    str
-        In GFLOP/s, TFLOP/s or PFLOP/s.
-
     Examples
     --------
     >>> flop_rate(667e12)
@@ -171,16 +109,6 @@ def flop_rate(value: float) -> str:
 
 def duration(value: float) -> str:
     """Time from nanoseconds to days.
-
-    Parameters
-    ----------
-    value : float
-        Time. [s]
-
-    Returns
-    -------
-    str
-        In ns, µs, ms, s, h or days.
 
     Examples
     --------
@@ -197,18 +125,6 @@ def duration(value: float) -> str:
 def percent(fraction: float, digits: int = 3) -> str:
     """Share of a whole.
 
-    Parameters
-    ----------
-    fraction : float
-        0 to 1.
-    digits : int
-        Significant digits.
-
-    Returns
-    -------
-    str
-        In percent.
-
     Examples
     --------
     >>> percent(0.4213)
@@ -222,16 +138,6 @@ def percent(fraction: float, digits: int = 3) -> str:
 def number_of_requests(number: float) -> str:
     """Number of requests in words.
 
-    Parameters
-    ----------
-    number : float
-        How many. [1]
-
-    Returns
-    -------
-    str
-        As `count` writes it.
-
     Examples
     --------
     >>> number_of_requests(1), number_of_requests(20)
@@ -242,16 +148,6 @@ def number_of_requests(number: float) -> str:
 
 def count(value: float) -> str:
     """Number of things, with a decimal prefix once it is long.
-
-    Parameters
-    ----------
-    value : float
-        A count.
-
-    Returns
-    -------
-    str
-        Three significant digits and k, M, G or T.
 
     Examples
     --------
@@ -266,18 +162,6 @@ def count(value: float) -> str:
 
 def quantity(value: float | None, unit: str) -> str:
     """A figure in its everyday unit, from its SI unit; bytes in the binary or decimal unit that needs fewer digits.
-
-    Parameters
-    ----------
-    value : float or None
-        Number in `unit`; None where nothing is published.
-    unit : str
-        SI unit of the unit table.
-
-    Returns
-    -------
-    str
-        Number and unit; an en dash for None.
 
     Examples
     --------

@@ -54,18 +54,7 @@ def show_notices() -> None:
 
 
 def address(scenario: Scenario) -> str:
-    """Link to the page on show with this scenario; a model of one's own is left out.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-
-    Returns
-    -------
-    str
-        Absolute address.
-    """
+    """Link to the page on show with this scenario; a model of one's own is left out."""
     values = encode(linkable(scenario))
     values |= decode_view({key: st.query_params.get_all(key) for key in st.query_params})[0]
     parts = urlsplit(st.context.url or "")

@@ -30,11 +30,6 @@ class Held:
 def draw() -> ModelSpec | None:
     """Upload field for a config.json.
 
-    Returns
-    -------
-    ModelSpec or None
-        The visitor's model while a usable file is held.
-
     Notes
     -----
     Each file that arrives is kept in the session and the field starts anew, because the field itself would go on
@@ -64,24 +59,9 @@ def draw() -> ModelSpec | None:
 def read(content: bytes) -> ModelSpec:
     """Model of a config.json.
 
-    Parameters
-    ----------
-    content : bytes
-        The file, with or without a byte order mark.
-
-    Returns
-    -------
-    ModelSpec
-        The model it describes.
-
-    Raises
-    ------
-    DataError
-        The file is too large or is no text.
-    InvalidInputError
-        The text is not one JSON object, or a field is missing, of the wrong type or out of range.
-    UnsupportedError
-        The model type is not among the known families.
+    Raises DataError (the file is too large or is no text); InvalidInputError (the text is not one JSON object, or a
+    field is missing, of the wrong type or out of range); UnsupportedError (the model type is not among the known
+    families).
     """
     if len(content) > _MAX_BYTES:
         message = f"the file has {len(content):,} bytes; a config.json has at most {_MAX_BYTES:,}"
@@ -95,20 +75,7 @@ def read(content: bytes) -> ModelSpec:
 
 
 def held_file(name: str, content: bytes) -> Held:
-    """What a file that arrived gives.
-
-    Parameters
-    ----------
-    name : str
-        Name of the file.
-    content : bytes
-        The file.
-
-    Returns
-    -------
-    Held
-        A model, or what is wrong in Markdown.
-    """
+    """What a file that arrived gives."""
     try:
         return Held(name, read(content))
     except InvalidInputError as error:

@@ -31,13 +31,7 @@ _SPREADS: Final = ("0", "25", "50", "100")
 
 
 def section(scene: Scene) -> None:
-    """Draw the queue below the page, unless the scenario means nothing.
-
-    Parameters
-    ----------
-    scene : Scene
-        What the page works with.
-    """
+    """Draw the queue below the page, unless the scenario means nothing."""
     if scene.serving is not None:
         st.subheader("Request queue", anchor=False)
         _queue(scene.serving, scene.mode)

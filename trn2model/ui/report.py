@@ -40,20 +40,7 @@ for (const figure of document.querySelectorAll("figure[data-chart]")) {
 
 
 def html(content: Content, address: str) -> str:
-    """Self-contained report of a page, on white.
-
-    Parameters
-    ----------
-    content : Content
-        The page, built in light colours.
-    address : str
-        Link that opens the page again.
-
-    Returns
-    -------
-    str
-        HTML document with the drawing library inside; it asks for nothing from the network.
-    """
+    """Self-contained report of a page, on white."""
     body = [f"<h1>{escape(content.title)}</h1>", f'<p class="muted">{escape(content.configuration)}</p>']
     if content.verdict:
         body.append(f'<p class="verdict {content.verdict.tone}">{escape(content.verdict.text)}</p>')

@@ -13,18 +13,7 @@ from trn2model.units import to_si
 
 
 def limits(_scene: Scene) -> dict[str, Any]:
-    """Longest latencies to accept.
-
-    Parameters
-    ----------
-    _scene : Scene
-        What the page works with.
-
-    Returns
-    -------
-    dict
-        The limits.
-    """
+    """Longest latencies to accept."""
     left, right = st.columns(2)
     with left:
         ttft = float(slider("lt"))

@@ -69,13 +69,7 @@ class Scene:
 
     @property
     def subject(self) -> TrainingEstimate | ServingEstimate | None:
-        """Estimate that the page is about.
-
-        Returns
-        -------
-        TrainingEstimate or ServingEstimate or None
-            None where the scenario means nothing.
-        """
+        """Estimate that the page is about."""
         return self.serving or self.estimate
 
 
@@ -96,16 +90,6 @@ def run() -> None:
 
 def enter(workload: Literal["train", "serve"] | None = "train") -> Scene:
     """First call of every page: its scenario and estimate, once the frame stands.
-
-    Parameters
-    ----------
-    workload : str or None
-        "train" or "serve": which estimate the page is about; None for a page that asks for none.
-
-    Returns
-    -------
-    Scene
-        What the page works with.
 
     Notes
     -----

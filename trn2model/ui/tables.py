@@ -24,36 +24,13 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
     def column(self, name: str) -> tuple[Cell, ...]:
-        """Cells of one column.
-
-        Parameters
-        ----------
-        name : str
-            Column name.
-
-        Returns
-        -------
-        tuple
-            One cell per row.
-        """
+        """Cells of one column."""
         index = self.columns.index(name)
         return tuple(row[index] for row in self.rows)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Cell | np.generic]]) -> Table:
     """Table of rows that may be any sequences; NumPy scalars become Python numbers.
-
-    Parameters
-    ----------
-    columns : Sequence of str
-        Column names.
-    rows : Sequence
-        One sequence of cells per row.
-
-    Returns
-    -------
-    Table
-        Frozen table.
 
     Examples
     --------
@@ -65,16 +42,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell | np.generic]]) -
 
 def to_csv(content: Table) -> str:
     """Table as CSV text; text that a spreadsheet would run as a formula gets a leading apostrophe.
-
-    Parameters
-    ----------
-    content : Table
-        What to write.
-
-    Returns
-    -------
-    str
-        Header line and rows, RFC 4180.
 
     Examples
     --------
@@ -91,16 +58,6 @@ def to_csv(content: Table) -> str:
 def to_records(content: Table) -> list[dict[str, Cell]]:
     """Table as a list of objects, for JSON.
 
-    Parameters
-    ----------
-    content : Table
-        What to convert.
-
-    Returns
-    -------
-    list of dict
-        One object per row, keyed by column.
-
     Examples
     --------
     >>> to_records(table(["a"], [[1]]))
@@ -111,16 +68,6 @@ def to_records(content: Table) -> list[dict[str, Cell]]:
 
 def to_csv_book(contents: Mapping[str, Table]) -> str:
     """Several tables as one CSV text, each under a line with its title.
-
-    Parameters
-    ----------
-    contents : Mapping
-        Title to table.
-
-    Returns
-    -------
-    str
-        Tables with an empty line between them.
 
     Examples
     --------

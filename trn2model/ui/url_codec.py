@@ -27,33 +27,14 @@ class Notice:
 
     @property
     def message(self) -> str:
-        """The notice as one sentence.
-
-        Returns
-        -------
-        str
-            Names key, value, allowed range and default.
-        """
+        """The notice as one sentence."""
         return f"{self.key} = {self.value!r} in the link is not {self.allowed}; {self.name} is {self.fallback} instead."
 
 
 def encode(scenario: Scenario) -> dict[str, str]:
     """Query parameters of a scenario: its non-default fields only.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        One plan on a catalog model.
-
-    Returns
-    -------
-    dict
-        URL key to readable text, in the order of the scenario table.
-
-    Raises
-    ------
-    InvalidInputError
-        The scenario holds arrays or a model that is not in the catalog; neither fits in a link.
+    Raises InvalidInputError (the scenario holds arrays or a model that is not in the catalog; neither fits in a link).
 
     Examples
     --------
@@ -68,20 +49,7 @@ def encode(scenario: Scenario) -> dict[str, str]:
 def query_string(scenario: Scenario) -> str:
     """Query string of a scenario, without the question mark.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        One plan on a catalog model.
-
-    Returns
-    -------
-    str
-        Empty for the default scenario.
-
-    Raises
-    ------
-    InvalidInputError
-        The scenario holds arrays or a model that is not in the catalog.
+    Raises InvalidInputError (the scenario holds arrays or a model that is not in the catalog).
 
     Examples
     --------
@@ -93,18 +61,6 @@ def query_string(scenario: Scenario) -> str:
 
 def decode(parameters: Mapping[str, str | Sequence[str]]) -> tuple[Scenario, tuple[Notice, ...]]:
     """Scenario of a link; never raises, whatever the link holds.
-
-    Parameters
-    ----------
-    parameters : Mapping
-        URL key to text; of repeated texts the last one counts. Unknown keys are ignored.
-
-    Returns
-    -------
-    scenario : Scenario
-        Accepted values, and defaults for the rest. Rules across fields are not checked here.
-    notices : tuple of Notice
-        One for each value that was not accepted.
 
     Examples
     --------
@@ -119,22 +75,7 @@ def decode(parameters: Mapping[str, str | Sequence[str]]) -> tuple[Scenario, tup
 def decode_rows(
     rows: Sequence[ScenarioField], parameters: Mapping[str, str | Sequence[str]]
 ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-    """Values of a link for the rows of a table; never raises, whatever the link holds.
-
-    Parameters
-    ----------
-    rows : Sequence of ScenarioField
-        What a link may set.
-    parameters : Mapping
-        URL key to text; of repeated texts the last one counts. Keys without a row are ignored.
-
-    Returns
-    -------
-    values : dict
-        Field name to accepted value.
-    notices : tuple of Notice
-        One for each value that was not accepted.
-    """
+    """Values of a link for the rows of a table; never raises, whatever the link holds."""
     values: dict[str, Any] = {}
     notices = []
     for row in rows:

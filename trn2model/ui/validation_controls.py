@@ -15,18 +15,7 @@ _KINDS: Final = {name: kind for kind, name in KIND_NAMES.items()}
 
 
 def choose(_scene: Scene) -> dict[str, Any]:
-    """Which measurements the page shows, and which one it looks at.
-
-    Parameters
-    ----------
-    _scene : Scene
-        What the page works with.
-
-    Returns
-    -------
-    dict
-        Evidence and view.
-    """
+    """Which measurements the page shows, and which one it looks at."""
     evidence = _evidence()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind, trust = segments("vk"), segments("vt")

@@ -49,25 +49,7 @@ def page(
     sections: Callable[[Scene], Iterator[Builder]] | None = None,
     verdict_first: bool = False,
 ) -> None:
-    """Draw a page: title, link and downloads, its own controls, and its content in the colours of the screen.
-
-    Parameters
-    ----------
-    scene : Scene
-        What the page works with.
-    title : str
-        Title of the page.
-    content : Callable
-        Takes the estimate and the mode, and the options by name; the report asks for it in light.
-    controls : Callable or None
-        Draws the page's own widgets and returns what was chosen.
-    always : bool
-        Whether the page has something to show for a scenario that means nothing.
-    sections : Callable or None
-        Parts below the rest: draws the widgets of each and yields what builds its content.
-    verdict_first : bool
-        Whether verdict and headline numbers stand above the page's own controls.
-    """
+    """Draw a page: title, link and downloads, its own controls, and its content in the colours of the screen."""
     head = st.container()
     if scene.problem:
         with head:
@@ -176,15 +158,7 @@ def _show_metrics(metrics: tuple[Metric, ...]) -> None:
 
 
 def show_block(block: Block, place: str) -> None:
-    """Draw one block of a page.
-
-    Parameters
-    ----------
-    block : Block
-        What to draw.
-    place : str
-        Where it stands; no two blocks of a page share it.
-    """
+    """Draw one block of a page."""
     if isinstance(block, Chart):
         _show_chart(block, place)
     elif isinstance(block, Listing):

@@ -167,18 +167,6 @@ VIEW_FIELDS: Final[Mapping[str, ScenarioField]] = {
 def decode_view(parameters: Mapping[str, str | Sequence[str]]) -> tuple[dict[str, str], tuple[Notice, ...]]:
     """What a link says of its page; never raises, whatever the link holds.
 
-    Parameters
-    ----------
-    parameters : Mapping
-        URL key to text; of repeated texts the last one counts. Keys outside the table are ignored.
-
-    Returns
-    -------
-    texts : dict
-        Accepted values that are not the default, as a link writes them.
-    notices : tuple of Notice
-        One for each value that was not accepted.
-
     Examples
     --------
     >>> texts, notices = decode_view({"ax": "tp", "by": "utilisation", "xg": ""})

@@ -9,18 +9,7 @@ from trn2model.ui.view_fields import VIEW_FIELDS
 
 
 def segments(key: str) -> str:
-    """Draw a choice as buttons in a row.
-
-    Parameters
-    ----------
-    key : str
-        Key of the link.
-
-    Returns
-    -------
-    str
-        One of the row's options.
-    """
+    """Draw a choice as buttons in a row."""
     row = VIEW_FIELDS[key]
     chosen = st.segmented_control(
         row.label,
@@ -36,58 +25,21 @@ def segments(key: str) -> str:
 
 
 def picker(key: str, width: int) -> str:
-    """Draw a choice as a list to open.
-
-    Parameters
-    ----------
-    key : str
-        Key of the link.
-    width : int
-        Width on the screen. [pixel]
-
-    Returns
-    -------
-    str
-        One of the row's options.
-    """
+    """Draw a choice as a list to open."""
     row, options = VIEW_FIELDS[key], VIEW_FIELDS[key].options()
     place = options.index(row.default)
     return _text(row, st.selectbox(row.label, options, place, key=key, help=row.help, bind="query-params", width=width))
 
 
 def slider(key: str) -> str:
-    """Draw a choice in ascending order as a slider.
-
-    Parameters
-    ----------
-    key : str
-        Key of the link.
-
-    Returns
-    -------
-    str
-        One of the row's options.
-    """
+    """Draw a choice in ascending order as a slider."""
     row = VIEW_FIELDS[key]
     chosen = st.select_slider(row.label, row.options(), row.default, key=key, help=row.help, bind="query-params")
     return _text(row, chosen)
 
 
 def number(key: str, more: str = "") -> int:
-    """Draw a whole number as a field to type in.
-
-    Parameters
-    ----------
-    key : str
-        Key of the link.
-    more : str
-        What the tooltip adds.
-
-    Returns
-    -------
-    int
-        Within the row's bounds.
-    """
+    """Draw a whole number as a field to type in."""
     row = VIEW_FIELDS[key]
     tip = f"{row.help} {more}".strip()
     low, high = int(row.minimum), int(row.maximum)
@@ -96,38 +48,14 @@ def number(key: str, more: str = "") -> int:
 
 
 def step(key: str, most: int) -> int:
-    """Draw a whole number as a slider from the row's least value on.
-
-    Parameters
-    ----------
-    key : str
-        Key of the link.
-    most : int
-        Largest value of the moment.
-
-    Returns
-    -------
-    int
-        At most `most`.
-    """
+    """Draw a whole number as a slider from the row's least value on."""
     row = VIEW_FIELDS[key]
     value = st.slider(row.label, int(row.minimum), most, row.default, key=key, bind="query-params")
     return int(row.default if value is None else value)
 
 
 def toggle(key: str) -> bool:
-    """Draw a switch.
-
-    Parameters
-    ----------
-    key : str
-        Key of the link.
-
-    Returns
-    -------
-    bool
-        Whether it is on.
-    """
+    """Draw a switch."""
     row = VIEW_FIELDS[key]
     return bool(st.toggle(row.label, row.default, key=key, help=row.help, bind="query-params"))
 

@@ -38,18 +38,7 @@ _USUAL: Final = {
 
 
 def draw(row: ScenarioField) -> object:
-    """Draw the widget of a field, bound to the URL, and read it.
-
-    Parameters
-    ----------
-    row : ScenarioField
-        Row of the scenario table.
-
-    Returns
-    -------
-    object
-        Value as the scenario takes it.
-    """
+    """Draw the widget of a field, bound to the URL, and read it."""
     label, tip = row.label, f"{row.help} Allowed: {row.allowed()}. Link key: {row.key}."
     if len(tip) > 500:
         tip = f"{row.help} Link key: {row.key}."
@@ -67,18 +56,7 @@ def draw(row: ScenarioField) -> object:
 
 
 def stops(row: ScenarioField) -> tuple[str, ...]:
-    """Values on the slider of an integer field: a handful, or the powers of two that people use.
-
-    Parameters
-    ----------
-    row : ScenarioField
-        Row of the scenario table.
-
-    Returns
-    -------
-    tuple of str
-        Texts in ascending order, the word for unset first.
-    """
+    """Values on the slider of an integer field: a handful, or the powers of two that people use."""
     first, last = _USUAL.get(row.name, (row.minimum, row.maximum))
     if row.maximum - row.minimum < _FEW_VALUES:
         numbers = set(range(int(row.minimum), int(row.maximum) + 1))
@@ -92,15 +70,7 @@ def stops(row: ScenarioField) -> tuple[str, ...]:
 
 
 def add_stop(row: ScenarioField, value: object) -> None:
-    """Remember an integer of this session as a stop of its slider.
-
-    Parameters
-    ----------
-    row : ScenarioField
-        Row of the scenario table.
-    value : object
-        Checked value; anything but an integer is ignored.
-    """
+    """Remember an integer of this session as a stop of its slider."""
     if row.kind == "int" and isinstance(value, int):
         st.session_state.setdefault(_EXTRA_STOPS, {}).setdefault(row.key, set()).add(value)
 

@@ -70,20 +70,7 @@ class Case:
 
 
 def timed_case(row: Measurement, profile: str | None = None) -> Case | str:
-    """Case of a row of training or inference.
-
-    Parameters
-    ----------
-    row : Measurement
-        A row whose configuration is complete.
-    profile : str, optional
-        Profile to predict with; that of the row's software path if left out.
-
-    Returns
-    -------
-    Case or str
-        The reason where the row cannot be compared.
-    """
+    """Case of a row of training or inference."""
     kind = TIMED_METRICS.get(row.metric)
     if kind is None or not row.measured:
         return f"{row.metric} is not the time of one pass or step"
@@ -111,20 +98,6 @@ def timed_case(row: Measurement, profile: str | None = None) -> Case | str:
 @cache
 def padded_model(name: str, tp: int, expand_kv: bool) -> ModelSpec:
     """Architecture as a Neuron stack shards it: heads padded to a multiple of the tensor-parallel degree.
-
-    Parameters
-    ----------
-    name : str
-        Name in the measurement files.
-    tp : int
-        Tensor-parallel degree. [1]
-    expand_kv : bool
-        Whether the stack gives every query head its own key/value head where tp does not divide those.
-
-    Returns
-    -------
-    ModelSpec
-        The same object as `measured_model` where nothing changes.
 
     References
     ----------

@@ -23,31 +23,12 @@ class CollectiveError:
 
     @property
     def error(self) -> float:
-        """Estimate over measurement, less 1.
-
-        Returns
-        -------
-        float
-            Positive where the model is too slow. [1]
-        """
+        """Estimate over measurement, less 1."""
         return self.estimated / self.measured - 1.0
 
 
 def collective_errors(layers: Iterable[str] = ("device",), profile_name: str = "") -> tuple[CollectiveError, ...]:
     """Errors of the model on the published times of collectives that it can be compared with.
-
-    Parameters
-    ----------
-    layers : Iterable of str
-        Where the times were taken: "device", "kernel" (with the launch of a graph) or "framework".
-    profile_name : str
-        Profile to predict with; empty for the one of each machine.
-
-    Returns
-    -------
-    tuple of CollectiveError
-        In the order of the file. Left out are rows that were excluded, peaks without a size, and lone ranks of several
-        machines: the model runs the groups of all their ranks at once.
 
     Notes
     -----

@@ -29,18 +29,7 @@ class Column:
 
 @cache
 def columns(kind: str) -> tuple[Column, ...]:
-    """Columns of a kind of measurement, in the order of its file.
-
-    Parameters
-    ----------
-    kind : str
-        One of ``KINDS``.
-
-    Returns
-    -------
-    tuple of Column
-        Those that all kinds share around its own.
-    """
+    """Columns of a kind of measurement, in the order of its file."""
     document = read_toml("measurements", "columns.toml")
     own: list[Mapping[str, Any]] = []
     for entry in document[kind]:
@@ -50,16 +39,5 @@ def columns(kind: str) -> tuple[Column, ...]:
 
 
 def column_names(kind: str) -> tuple[str, ...]:
-    """Names of the columns of a kind of measurement.
-
-    Parameters
-    ----------
-    kind : str
-        One of ``KINDS``.
-
-    Returns
-    -------
-    tuple of str
-        In the order of its file.
-    """
+    """Names of the columns of a kind of measurement."""
     return tuple(column.name for column in columns(kind))

@@ -49,20 +49,7 @@ class ErrorRow:
 
 
 def error_table(points: Iterable[Point], rows: Mapping[tuple[str, str], int] | None = None) -> list[ErrorRow]:
-    """Errors by dataset and kind.
-
-    Parameters
-    ----------
-    points : Iterable of Point
-        What is compared.
-    rows : Mapping, optional
-        Rows of each (dataset, kind), those left out included.
-
-    Returns
-    -------
-    list of ErrorRow
-        Sorted by kind, then by dataset.
-    """
+    """Errors by dataset and kind."""
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in points:
         groups.setdefault((point.kind, point.dataset), []).append(point)
@@ -74,18 +61,7 @@ def error_table(points: Iterable[Point], rows: Mapping[tuple[str, str], int] | N
 
 
 def summary_table(points: Sequence[Point]) -> list[ErrorRow]:
-    """Errors of the sets that targets are stated for, on the rows that may be fitted.
-
-    Parameters
-    ----------
-    points : Sequence of Point
-        What is compared.
-
-    Returns
-    -------
-    list of ErrorRow
-        One for each entry of `SUMMARIES` that has points.
-    """
+    """Errors of the sets that targets are stated for, on the rows that may be fitted."""
     table = []
     for name, belongs in SUMMARIES.items():
         members = [point for point in points if point.use == "fit" and belongs(point)]
@@ -96,13 +72,7 @@ def summary_table(points: Sequence[Point]) -> list[ErrorRow]:
 
 @cache
 def out_of_group() -> Mapping[str, float]:
-    """Ratio of prediction to measurement of the fitted rows under constants fitted without their group.
-
-    Returns
-    -------
-    Mapping
-        Row id to ratio, as the last cross-validation wrote it.
-    """
+    """Ratio of prediction to measurement of the fitted rows under constants fitted without their group."""
     path = resources.files("trn2model").joinpath("data", "measurements", "out_of_group.csv")
     rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))
     return {row["id"]: float(row["ratio"]) for row in rows}

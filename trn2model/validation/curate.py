@@ -44,23 +44,8 @@ _RESTATED: Final = re.compile("^neuron-benchmarks")
 def read_table(text: str, needed: Sequence[str] = ()) -> list[dict[str, str]]:
     """Rows of a public table.
 
-    Parameters
-    ----------
-    text : str
-        CSV with a header row.
-    needed : sequence of str
-        Columns that must be there.
-
-    Returns
-    -------
-    list of dict
-        Column to cell, blank cells included.
-
-    Raises
-    ------
-    DataError
-        There is no header, a needed column is missing, a row has more cells than the header, or a cell is too
-        long.
+    Raises DataError (there is no header, a needed column is missing, a row has more cells than the header, or a cell is
+    too long).
     """
     reader = csv.DictReader(io.StringIO(text.lstrip("\ufeff")), restval="")
     try:
@@ -85,27 +70,8 @@ def read_table(text: str, needed: Sequence[str] = ()) -> list[dict[str, str]]:
 def published(kind: str, text: str, table: str = "table") -> tuple[Measurement, ...]:
     """Measurements of a public table that is not part of the package.
 
-    Parameters
-    ----------
-    kind : str
-        Kind of measurement, or the command line's word for it: "train", "serve", "collective", "gemm".
-    text : str
-        CSV with the columns of the public tables.
-    table : str
-        Name of the table, which begins the id of each row.
-
-    Returns
-    -------
-    tuple of Measurement
-        Every row, or one per metric, with the use that the rules give it.
-
-    Raises
-    ------
-    InvalidInputError
-        The kind is unknown.
-    DataError
-        The table lacks a column without which no row can be read, no row holds a measurement, or a cell is out of
-        range.
+    Raises InvalidInputError (the kind is unknown); DataError (the table lacks a column without which no row can be
+    read, no row holds a measurement, or a cell is out of range).
     """
     title, kind = kind, COMMAND_KINDS.get(kind, kind)
     rows = curate(kind, table, read_table(text, _ESSENTIAL.get(kind, ())))
@@ -118,26 +84,7 @@ def published(kind: str, text: str, table: str = "table") -> tuple[Measurement, 
 def curate(kind: str, table: str, rows: Sequence[Mapping[str, str]]) -> list[Row]:
     """Normalised rows of one public table.
 
-    Parameters
-    ----------
-    kind : str
-        "training", "inference", "collective" or "operator".
-    table : str
-        Name of the table, which begins the id of each row.
-    rows : sequence of Mapping
-        Its rows, with the columns as printed.
-
-    Returns
-    -------
-    list of dict
-        Rows with the columns of columns.toml, in order, each with its use and reason.
-
-    Raises
-    ------
-    InvalidInputError
-        The kind is unknown.
-    DataError
-        A row lacks a column the conversion needs.
+    Raises InvalidInputError (the kind is unknown); DataError (a row lacks a column the conversion needs).
     """
     if kind not in KINDS:
         raise InvalidInputError("kind", kind, "one of " + ", ".join(KINDS), "choose a listed kind")
@@ -158,20 +105,7 @@ def curate(kind: str, table: str, rows: Sequence[Mapping[str, str]]) -> list[Row
 
 
 def to_csv(kind: str, rows: Iterable[Mapping[str, Value]]) -> str:
-    """Curated rows as the text of a measurement file.
-
-    Parameters
-    ----------
-    kind : str
-        Kind of measurement.
-    rows : iterable of Mapping
-        Curated rows.
-
-    Returns
-    -------
-    str
-        CSV with a header row.
-    """
+    """Curated rows as the text of a measurement file."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, column_names(kind), lineterminator="\n")
     writer.writeheader()

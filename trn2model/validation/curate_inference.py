@@ -22,18 +22,7 @@ _WEIGHTS: Final = (("fp16", "fp16"), ("int8", "int8"), ("fp8", "fp8"), ("bf16", 
 
 
 def inference_rows(raw: Mapping[str, str]) -> list[Row]:
-    """Normalised rows of a printed one.
-
-    Parameters
-    ----------
-    raw : Mapping
-        Columns of trainium_inference.csv or gpu_inference.csv.
-
-    Returns
-    -------
-    list of dict
-        One row per metric that is printed; a single row if none is, or if model or machine is not in the catalog.
-    """
+    """Normalised rows of a printed one."""
     row = _configuration(raw)
     apply_facts(KIND, row, raw)
     _layout(row)

@@ -39,18 +39,7 @@ _DTYPES: Final = ("bf16", "fp16", "fp8", "fp32", "tf32")
 
 
 def collective_rows(raw: Mapping[str, str]) -> list[Row]:
-    """Normalised row of a printed one.
-
-    Parameters
-    ----------
-    raw : Mapping
-        Columns of collectives.csv.
-
-    Returns
-    -------
-    list of dict
-        One row: a time for a message size, or the peak bus bandwidth of a sweep.
-    """
+    """Normalised row of a printed one."""
     instance, layer = cell(raw, "instance"), cell(raw, "layer")
     op, ranks = _OPS.get(cell(raw, "op")), leading_number(cell(raw, "ranks"))
     system = look_up("systems", instance)[0]
@@ -79,18 +68,7 @@ def collective_rows(raw: Mapping[str, str]) -> list[Row]:
 
 
 def operator_rows(raw: Mapping[str, str]) -> list[Row]:
-    """Normalised row of a printed one.
-
-    Parameters
-    ----------
-    raw : Mapping
-        Columns of trn2_op_microbench.csv.
-
-    Returns
-    -------
-    list of dict
-        One row: a time, or a bandwidth where no shape is given.
-    """
+    """Normalised row of a printed one."""
     shape, unit = cell(raw, "shape"), cell(raw, "unit_measured")
     op = next((ours for pattern, ours in _OPERATORS if re.search(pattern, cell(raw, "op"))), "other")
     gpu = "GPU" in unit

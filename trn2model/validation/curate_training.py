@@ -19,18 +19,7 @@ _SHARDING: Final = {"FULL_SHARD": 3.0, "SHARD_GRAD_OP": 2.0, "FSDP(ZeRO-3)": 3.0
 
 
 def training_rows(raw: Mapping[str, str]) -> list[Row]:
-    """Normalised row of a printed one.
-
-    Parameters
-    ----------
-    raw : Mapping
-        Columns of trainium_training.csv, gpu_training.csv or megatron_a100.csv.
-
-    Returns
-    -------
-    list of dict
-        One row; `measured` is None where the print gives no step time or memory.
-    """
+    """Normalised row of a printed one."""
     row = _megatron(raw) if "paper_value" in raw else _common(raw)
     apply_facts(KIND, row, raw)
     _layout(row)

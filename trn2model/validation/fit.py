@@ -51,42 +51,17 @@ class Fit:
 
     @property
     def rows(self) -> tuple[Measurement, ...]:
-        """Measured row of each case.
-
-        Returns
-        -------
-        tuple of Measurement
-            In the order of the cases.
-        """
+        """Measured row of each case."""
         return tuple(case.row if isinstance(case, Case) else case for case in self.cases)
 
 
 def fitted_names() -> tuple[str, ...]:
-    """Names of the profiles that fits.toml describes, each after the one it extends.
-
-    Returns
-    -------
-    tuple of str
-        In the order of the file.
-    """
+    """Names of the profiles that fits.toml describes, each after the one it extends."""
     return tuple(fits()["profiles"])
 
 
 def fit_cases(name: str, uses: Sequence[str] = ("fit",)) -> list[Case | Measurement]:
-    """Cases of a profile's software path, to be predicted from the profile it extends; kernels are rows.
-
-    Parameters
-    ----------
-    name : str
-        A name of `fitted_names`.
-    uses : Sequence of str
-        Which rows: "fit" alone, or "check" too.
-
-    Returns
-    -------
-    list of Case or Measurement
-        Rows that cannot be laid out are left out.
-    """
+    """Cases of a profile's software path, to be predicted from the profile it extends; kernels are rows."""
     base = _specification(name)["extends"]
     constants = profile(base).constants
     rows = [row for kind in _KINDS for row in measurements(kind) if row.use in uses and _on_path(row, name)]
@@ -99,22 +74,7 @@ def fit_cases(name: str, uses: Sequence[str] = ("fit",)) -> list[Case | Measurem
 def fit_profile(name: str, cross_validate: bool = True) -> Fit:
     """Fit the free constants of a profile.
 
-    Parameters
-    ----------
-    name : str
-        A name of `fitted_names`.
-    cross_validate : bool
-        Fit again without each group in turn.
-
-    Returns
-    -------
-    Fit
-        Constants rounded to four digits, and the residuals under them.
-
-    Raises
-    ------
-    UnknownNameError
-        fits.toml does not describe the profile.
+    Raises UnknownNameError (fits.toml does not describe the profile).
     """
     specification = _specification(name)
     cases = fit_cases(name)
@@ -132,13 +92,7 @@ def fit_profile(name: str, cross_validate: bool = True) -> Fit:
 
 
 def write_profiles(names: Sequence[str] = ()) -> None:
-    """Fit profiles and write their files, each before the ones that extend it.
-
-    Parameters
-    ----------
-    names : Sequence of str
-        Names of `fitted_names`; all of them if empty.
-    """
+    """Fit profiles and write their files, each before the ones that extend it."""
     data = Path(str(resources.files("trn2model").joinpath("data")))
     ratios = data / "measurements" / "out_of_group.csv"
     kept = [line for line in ratios.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]
@@ -152,18 +106,7 @@ def write_profiles(names: Sequence[str] = ()) -> None:
 
 
 def out_of_group_lines(fit: Fit) -> list[str]:
-    """Lines of out_of_group.csv: row, profile, and prediction over measurement with the row's group left out.
-
-    Parameters
-    ----------
-    fit : Fit
-        A cross-validated fit.
-
-    Returns
-    -------
-    list of str
-        One line per case whose group could be left out.
-    """
+    """Lines of out_of_group.csv: row, profile, and prediction over measurement with the row's group left out."""
     return [
         f"{row.id},{fit.name},{np.exp(residual):.4f},{row.trust},{SOURCE}"
         for row, residual in zip(fit.rows, fit.out_of_group, strict=True)

@@ -29,20 +29,7 @@ class KernelPrediction:
 
 
 def kernel_prediction(row: Measurement, constants: Constants) -> KernelPrediction | str:
-    """Prediction of a row of the collective or operator measurements.
-
-    Parameters
-    ----------
-    row : Measurement
-        A measured kernel.
-    constants : Constants
-        Those of the profile to predict with.
-
-    Returns
-    -------
-    KernelPrediction or str
-        The reason where the row cannot be compared.
-    """
+    """Prediction of a row of the collective or operator measurements."""
     if not row.measured:
         return "no time is given"
     try:
@@ -86,28 +73,9 @@ def _matmul(row: Measurement, constants: Constants) -> KernelPrediction | str:
 
 
 def matmul_time(core: LogicalCore, name: str, extents: tuple[float, float, float], constants: Constants) -> float:
-    """Device time of one matmul on one rank.
+    """Device time of one matmul on one rank [s].
 
-    Parameters
-    ----------
-    core : LogicalCore
-        The rank's resources.
-    name : str
-        Dtype of the inputs.
-    extents : tuple of float
-        Rows, contraction and columns. [1]
-    constants : Constants
-        The profile.
-
-    Returns
-    -------
-    float
-        Time without launch. [s]
-
-    Raises
-    ------
-    UnsupportedError
-        The chip publishes no rate for the dtype.
+    Raises UnsupportedError (the chip publishes no rate for the dtype).
     """
     reach = {"fp8": constants.fp8_efficiency, "fp32": constants.fp32_efficiency}.get(name, 1.0)
     tile = core.chip.tensor_engine.contraction_size

@@ -30,24 +30,6 @@ def solve(
 
     .. math:: \sum_i \rho(r_i(x)), \quad \rho(r) = \min(\tfrac{r^2}{2}, \delta (|r| - \tfrac{\delta}{2}))
 
-    Parameters
-    ----------
-    residuals : callable
-        Residuals at a point. [1]
-    start : NDArray
-        First point, inside the box.
-    low : NDArray
-        Lower ends of the box.
-    high : NDArray
-        Upper ends of the box.
-    iterations : int
-        Most steps. [1]
-
-    Returns
-    -------
-    Solution
-        Best point, its loss, and the derivatives there by share of the interval.
-
     Notes
     -----
     Deterministic. Variables are scaled to shares of their interval; a step that leaves the box is cut at its sides.

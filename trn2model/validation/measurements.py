@@ -47,32 +47,13 @@ class Measurement:
 
     @property
     def group(self) -> tuple[str, str]:
-        """What is left out together in cross-validation.
-
-        Returns
-        -------
-        tuple of str
-            Dataset, and model where there is one.
-        """
+        """What is left out together in cross-validation."""
         return self.dataset, str(self.values.get("model") or "")
 
     def number(self, column: str) -> float:
         """Number in a column that must hold one.
 
-        Parameters
-        ----------
-        column : str
-            Name of the column.
-
-        Returns
-        -------
-        float
-            Its value in SI units.
-
-        Raises
-        ------
-        DataError
-            The cell is blank or holds no number.
+        Raises DataError (the cell is blank or holds no number).
         """
         value = self.values[column]
         if not isinstance(value, float):
@@ -81,18 +62,7 @@ class Measurement:
         return value
 
     def text(self, column: str) -> str:
-        """Text in a column.
-
-        Parameters
-        ----------
-        column : str
-            Name of the column.
-
-        Returns
-        -------
-        str
-            Its content, "" where blank.
-        """
+        """Text in a column."""
         value = self.values[column]
         return "" if value is None else str(value)
 
@@ -101,38 +71,14 @@ class Measurement:
 def measurements(kind: str) -> tuple[Measurement, ...]:
     """Rows of a kind of measurement, those left out included.
 
-    Parameters
-    ----------
-    kind : str
-        "training", "inference", "collective" or "operator".
-
-    Returns
-    -------
-    tuple of Measurement
-        In the order of the file.
-
-    Raises
-    ------
-    DataError
-        A row breaks the schema.
+    Raises DataError (a row breaks the schema).
     """
     path = resources.files("trn2model").joinpath("data", "measurements", f"{kind}.csv")
     return read_measurements(kind, path.read_text(encoding="utf-8"))
 
 
 def left_out(kind: str) -> dict[str, tuple[str, ...]]:
-    """Rows that are not compared, by reason.
-
-    Parameters
-    ----------
-    kind : str
-        Kind of measurement.
-
-    Returns
-    -------
-    dict
-        Reason to the ids of its rows; the largest group first.
-    """
+    """Rows that are not compared, by reason."""
     reasons: dict[str, list[str]] = {}
     for row in measurements(kind):
         if row.use == "excluded":
@@ -144,25 +90,8 @@ def left_out(kind: str) -> dict[str, tuple[str, ...]]:
 def read_measurements(kind: str, text: str, title: str = "") -> tuple[Measurement, ...]:
     """Rows of a measurement file.
 
-    Parameters
-    ----------
-    kind : str
-        Kind of measurement.
-    text : str
-        CSV with the columns of columns.toml.
-    title : str
-        What messages call the file; its kind if left out.
-
-    Returns
-    -------
-    tuple of Measurement
-        In the order of the file.
-
-    Raises
-    ------
-    DataError
-        The header differs, a cell is out of range or of the wrong type, a model or system is unknown, an id comes
-        twice, or a row that is compared lacks a column; the message names row and column.
+    Raises DataError (the header differs, a cell is out of range or of the wrong type, a model or system is unknown, an
+    id comes twice, or a row that is compared lacks a column; the message names row and column).
     """
     schema, title = columns(kind), title or kind
     rows = list(csv.reader(io.StringIO(text)))
@@ -182,20 +111,7 @@ def read_measurements(kind: str, text: str, title: str = "") -> tuple[Measuremen
 def measured_model(name: str) -> ModelSpec:
     """Architecture of a measurement: of the catalog, or one that only measurements use.
 
-    Parameters
-    ----------
-    name : str
-        Name in the column `model`.
-
-    Returns
-    -------
-    ModelSpec
-        The architecture.
-
-    Raises
-    ------
-    UnknownNameError
-        Neither holds the name.
+    Raises UnknownNameError (neither holds the name).
     """
     if name in list_toml(_MODELS):
         return parse_model(name, read_toml("measurements", "models", f"{name}.toml"))

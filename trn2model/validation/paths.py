@@ -16,37 +16,13 @@ _CONDITIONS: Final = ("system", "stack", "version", "kernels", "kernel")
 def selected_profile(row: Measurement) -> str:
     """Profile of a row's software path.
 
-    Parameters
-    ----------
-    row : Measurement
-        A measured row.
-
-    Returns
-    -------
-    str
-        The first path of fits.toml whose conditions hold.
-
-    Raises
-    ------
-    DataError
-        No path holds.
+    Raises DataError (no path holds).
     """
     return str(_path(row)["profile"])
 
 
 def holds_stalls(row: Measurement) -> bool:
-    """Whether a time per token holds the prefills of the requests beside its own.
-
-    Parameters
-    ----------
-    row : Measurement
-        A measured row.
-
-    Returns
-    -------
-    bool
-        True for means over several requests on a path whose engine lets prompts join decode steps.
-    """
+    """Whether a time per token holds the prefills of the requests beside its own."""
     several = (row.values.get("concurrency") or 1.0) != 1.0
     mean = row.metric == "tpot" and row.text("statistic") == "mean"
     return several and mean and bool(_path(row).get("mean_holds_stalls"))
@@ -62,13 +38,7 @@ def _path(row: Measurement) -> dict[str, Any]:
 
 @cache
 def fits() -> dict[str, Any]:
-    """Contents of fits.toml: software paths, and what is fitted for each profile.
-
-    Returns
-    -------
-    dict
-        The parsed document.
-    """
+    """Contents of fits.toml: software paths, and what is fitted for each profile."""
     return read_toml("fits.toml")
 
 

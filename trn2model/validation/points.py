@@ -53,24 +53,12 @@ class Point:
 
     @property
     def error(self) -> float:
-        """Absolute relative error.
-
-        Returns
-        -------
-        float
-            Size of the ratio's distance from 1. [1]
-        """
+        """Absolute relative error."""
         return abs(self.ratio - 1.0)
 
     @property
     def within_range(self) -> bool:
-        """Whether the measurement lies in the predicted range.
-
-        Returns
-        -------
-        bool
-            True between low and high.
-        """
+        """Whether the measurement lies in the predicted range."""
         return self.low <= self.measured <= self.high
 
 
@@ -86,37 +74,13 @@ class LeftOut:
 
 @cache
 def validation_points(profile_name: str = "") -> tuple[Point, ...]:
-    """Every row of the package's measurements that is compared.
-
-    Parameters
-    ----------
-    profile_name : str
-        Profile to predict with; that of each row's software path if empty.
-
-    Returns
-    -------
-    tuple of Point
-        In the order of the files.
-    """
+    """Every row of the package's measurements that is compared."""
     rows = [row for kind in _FILES for row in measurements(kind) if row.use in _COMPARED]
     return points_of(rows, profile_name)[0]
 
 
 def points_of(rows: Sequence[Measurement], profile_name: str = "") -> tuple[tuple[Point, ...], tuple[LeftOut, ...]]:
-    """Points of measured rows, and those that cannot be compared.
-
-    Parameters
-    ----------
-    rows : Sequence of Measurement
-        Rows of any kind.
-    profile_name : str
-        Profile to predict with; that of each row's software path if empty.
-
-    Returns
-    -------
-    tuple
-        Points, and rows left out.
-    """
+    """Points of measured rows, and those that cannot be compared."""
     cases: list[Case] = []
     points: list[Point] = []
     left: list[LeftOut] = []
@@ -138,18 +102,7 @@ def points_of(rows: Sequence[Measurement], profile_name: str = "") -> tuple[tupl
 
 
 def is_timed(row: Measurement) -> bool:
-    """Whether a row measures one pass or step.
-
-    Parameters
-    ----------
-    row : Measurement
-        A measured row.
-
-    Returns
-    -------
-    bool
-        False for throughputs and sizes.
-    """
+    """Whether a row measures one pass or step."""
     return row.kind not in ("training", "inference") or row.metric in TIMED_METRICS
 
 
@@ -191,18 +144,7 @@ def _point(
 
 
 def configuration(scenario: Scenario) -> str:
-    """What a scenario sets, in words.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A single scenario.
-
-    Returns
-    -------
-    str
-        Model and machine, then every field that differs from its default.
-    """
+    """What a scenario sets, in words."""
     model: Any = scenario.model
     name = model if isinstance(model, str) else model.name
     parts = [f"{name} on {scenario.count} x {scenario.system}"]

@@ -41,18 +41,7 @@ class Batch:
 
 
 def batches(cases: Sequence[Case]) -> list[Batch]:
-    """Group cases whose scenarios differ only in plan columns.
-
-    Parameters
-    ----------
-    cases : Sequence of Case
-        Any cases.
-
-    Returns
-    -------
-    list of Batch
-        Every case is in one of them.
-    """
+    """Group cases whose scenarios differ only in plan columns."""
     groups: dict[tuple[object, ...], list[int]] = {}
     for place, case in enumerate(cases):
         groups.setdefault(_key(case), []).append(place)
@@ -87,20 +76,7 @@ def _batch(cases: Sequence[Case], places: Sequence[int]) -> Batch:
 
 
 def batch_times(batch: Batch, profile: Profile | None = None) -> Floats:
-    """Predicted times of a batch.
-
-    Parameters
-    ----------
-    batch : Batch
-        Cases that share all but plan columns.
-    profile : Profile, optional
-        Constants to use in place of those of the scenario's profile.
-
-    Returns
-    -------
-    NDArray
-        One time per case. [s]
-    """
+    """Predicted times of a batch [s]."""
     resolved = batch.resolved if profile is None else replace(batch.resolved, profile=profile)
     if batch.kind == "train":
         return np.atleast_1d(estimate_training(resolved).step_time)
@@ -114,22 +90,7 @@ def batch_times(batch: Batch, profile: Profile | None = None) -> Floats:
 
 
 def predicted_times(batched: Sequence[Batch], num_cases: int, profile: Profile | None = None) -> Floats:
-    """Predicted times of all cases.
-
-    Parameters
-    ----------
-    batched : Sequence of Batch
-        What `batches` gave.
-    num_cases : int
-        Length of the list the batches came from.
-    profile : Profile, optional
-        Constants to use in place of those of the scenarios' profiles.
-
-    Returns
-    -------
-    NDArray, shape (num_cases,)
-        Times. [s]
-    """
+    """Predicted times of all cases [s]."""
     times = np.empty(num_cases)
     for batch in batched:
         times[batch.index] = batch_times(batch, profile)
@@ -137,18 +98,5 @@ def predicted_times(batched: Sequence[Batch], num_cases: int, profile: Profile |
 
 
 def with_constants(profile: Profile, values: Mapping[str, Any]) -> Profile:
-    """Profile with some constants replaced.
-
-    Parameters
-    ----------
-    profile : Profile
-        Where the others come from.
-    values : Mapping
-        Constant name to value in SI.
-
-    Returns
-    -------
-    Profile
-        For trying constants out; its figures stay those of the original.
-    """
+    """Profile with some constants replaced."""
     return replace(profile, constants=replace(profile.constants, **values))

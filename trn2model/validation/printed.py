@@ -14,16 +14,6 @@ _NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?")
 def number(text: str) -> float | None:
     """A cell that is one number, with or without thousands separators.
 
-    Parameters
-    ----------
-    text : str
-        The cell.
-
-    Returns
-    -------
-    float or None
-        The number; None if the cell is blank, is no number, or is not finite.
-
     Examples
     --------
     >>> number(" 1,024 "), number("~3"), number("")
@@ -39,16 +29,6 @@ def number(text: str) -> float | None:
 def leading_number(text: str) -> float | None:
     """First number of a cell, as in "1500+-150" or "4 if LNC=2".
 
-    Parameters
-    ----------
-    text : str
-        The cell.
-
-    Returns
-    -------
-    float or None
-        The number; None if the cell does not begin with one (a sign such as ~ aside).
-
     Examples
     --------
     >>> leading_number("1500+-150"), leading_number("~558 observed"), leading_number("seq 4096")
@@ -61,18 +41,6 @@ def leading_number(text: str) -> float | None:
 def captured(pattern: str, text: str) -> float | None:
     r"""Number captured by a pattern.
 
-    Parameters
-    ----------
-    pattern : str
-        Regular expression with one group, searched without regard to case.
-    text : str
-        Where to search.
-
-    Returns
-    -------
-    float or None
-        The group's number, or None.
-
     Examples
     --------
     >>> captured(r"seq (\d+)", "Batch; seq 8192; p99")
@@ -83,18 +51,7 @@ def captured(pattern: str, text: str) -> float | None:
 
 
 def product(*factors: Value) -> float | None:
-    """Product of numbers.
-
-    Parameters
-    ----------
-    *factors : float or None
-        The numbers.
-
-    Returns
-    -------
-    float or None
-        None if one is unknown.
-    """
+    """Product of numbers."""
     result = 1.0
     for factor in factors:
         if not isinstance(factor, float | int):
@@ -104,38 +61,12 @@ def product(*factors: Value) -> float | None:
 
 
 def quotient(dividend: Value, divisor: Value) -> float | None:
-    """Quotient of two numbers.
-
-    Parameters
-    ----------
-    dividend : float or None
-        Above the line.
-    divisor : float or None
-        Below it.
-
-    Returns
-    -------
-    float or None
-        None if one is unknown or the divisor is 0.
-    """
+    """Quotient of two numbers."""
     if not isinstance(dividend, float | int) or not isinstance(divisor, float | int) or divisor == 0:
         return None
     return dividend / divisor
 
 
 def cell(raw: Mapping[str, str], *names: str) -> str:
-    """First cell of a row that exists and is not blank.
-
-    Parameters
-    ----------
-    raw : Mapping
-        Printed columns.
-    *names : str
-        Columns in order of preference.
-
-    Returns
-    -------
-    str
-        Stripped content, or "".
-    """
+    """First cell of a row that exists and is not blank."""
     return next((text for name in names if (text := (raw.get(name) or "").strip())), "")

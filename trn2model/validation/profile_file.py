@@ -28,20 +28,7 @@ _KERNELS: Final = {"operator": "gemm"}
 
 
 def profile_text(fit: Fit, specification: Mapping[str, Any]) -> str:
-    """TOML of a fitted profile.
-
-    Parameters
-    ----------
-    fit : Fit
-        What was found, cross-validated.
-    specification : Mapping
-        The profile's table in fits.toml.
-
-    Returns
-    -------
-    str
-        The file's content; the same for the same fit.
-    """
+    """TOML of a fitted profile."""
     lines = [
         "# Written by trn2model.validation.fit from fits.toml and data/measurements; change those, then fit again.",
         f"title = {_quoted(specification['title'])}",
@@ -64,17 +51,6 @@ def spread(residuals: NDArray[np.float64]) -> tuple[float, float]:
     r"""Factors on a prediction between which most measurements lie.
 
     .. math:: \arg\min_{[a, b]} (b - a), \quad \text{share of ratios in } [a, b] \ge 0.8
-
-    Parameters
-    ----------
-    residuals : NDArray
-        Log of prediction over measurement, outside the fit.
-
-    Returns
-    -------
-    tuple of float
-        Low and high; the shortest range of many rows, the extremes of a few, never closer to 1 than
-        `LEAST_SPREAD`. [1]
     """
     ratios = np.sort(np.exp(-residuals))
     share = RANGE if len(ratios) >= FEW_ROWS else 1.0

@@ -21,23 +21,7 @@ FILE_KINDS: Final = {"train": "training", "serve": "inference", "collective": "c
 def validate_report(csv: str | None = None, kind: str | None = None) -> dict[str, Any]:
     """Errors by dataset as JSON values.
 
-    Parameters
-    ----------
-    csv : str, optional
-        File with the columns of the public tables; the package's measurements if left out.
-    kind : str, optional
-        "train", "serve", "collective" or "gemm"; needed with a file, else it narrows the report.
-
-    Returns
-    -------
-    dict
-        `datasets` with name, rows, used and errors in percent; `summaries` of the sets that targets are stated for;
-        `left_out` with reasons and how many rows each holds.
-
-    Raises
-    ------
-    InvalidInputError
-        The kind is unknown or missing, or the file cannot be read or is no table of that kind.
+    Raises InvalidInputError (the kind is unknown or missing, or the file cannot be read or is no table of that kind).
     """
     if kind is not None and kind not in FILE_KINDS:
         raise InvalidInputError("kind", kind, "one of " + ", ".join(FILE_KINDS), "choose one of them")

@@ -16,20 +16,7 @@ Row = dict[str, Value]
 
 
 def look_up(table: str, text: str) -> tuple[str, str]:
-    """Our name for a printed one.
-
-    Parameters
-    ----------
-    table : str
-        "models", "systems", "datasets" or "stacks" of names.toml.
-    text : str
-        What is printed.
-
-    Returns
-    -------
-    tuple of str
-        The name, and "" ; or "" and the reason why there is none.
-    """
+    """Our name for a printed one."""
     for entry in _names()[table]:
         if _search(entry["match"], text):
             return entry.get("name", ""), entry.get("outside", "")
@@ -37,18 +24,7 @@ def look_up(table: str, text: str) -> tuple[str, str]:
 
 
 def provenance(raw: Mapping[str, str]) -> Row:
-    """Columns that every kind has: dataset, software, date, trust, source, note, and why a row is outside.
-
-    Parameters
-    ----------
-    raw : Mapping
-        Printed columns.
-
-    Returns
-    -------
-    dict
-        Normalised columns; `outside` is the reason why model or machine is not in the catalog, or None.
-    """
+    """Columns that every kind has: dataset, software, date, trust, source, note, and why a row is outside."""
     text = {name: (raw.get(name) or "").strip() for name in ("source", "sw_version", "notes", "trust", "date", "model")}
     machine = (raw.get("instance") or raw.get("gpu") or raw.get("platform") or "").strip()
     described = "|".join((text["source"], text["sw_version"], text["model"]))
@@ -67,17 +43,7 @@ def provenance(raw: Mapping[str, str]) -> Row:
 
 
 def apply_facts(kind: str, row: Row, raw: Mapping[str, str]) -> None:
-    """Fill what the source leaves out; columns it does not state are listed in `assumed`.
-
-    Parameters
-    ----------
-    kind : str
-        Kind of measurement.
-    row : dict
-        Normalised columns so far; changed in place.
-    raw : Mapping
-        Printed columns.
-    """
+    """Fill what the source leaves out; columns it does not state are listed in `assumed`."""
     assumed = [name for name in str(row.get("assumed") or "").split() if name]
     for fact in _rules()[kind].get("facts", ()):
         if not holds(fact["when"], row, raw):
@@ -90,22 +56,7 @@ def apply_facts(kind: str, row: Row, raw: Mapping[str, str]) -> None:
 
 
 def verdict(kind: str, row: Row, raw: Mapping[str, str]) -> tuple[str, str]:
-    """Use of a row, and why it is not fitted on.
-
-    Parameters
-    ----------
-    kind : str
-        Kind of measurement.
-    row : dict
-        Normalised columns, `metric` and `measured` among them.
-    raw : Mapping
-        Printed columns.
-
-    Returns
-    -------
-    tuple of str
-        "fit", "check", "bound" or "excluded", and the reason ("" for fit).
-    """
+    """Use of a row, and why it is not fitted on."""
     for rule in _rules()[kind]["uses"]:
         if row["metric"] in rule.get("metrics", [row["metric"]]) and holds(rule["when"], row, raw):
             return rule["use"], rule["reason"].format_map({name: _shown(value) for name, value in row.items()})
@@ -113,23 +64,7 @@ def verdict(kind: str, row: Row, raw: Mapping[str, str]) -> tuple[str, str]:
 
 
 def holds(conditions: Mapping[str, Any], row: Mapping[str, Value], raw: Mapping[str, str]) -> bool:
-    """Whether a row meets every condition.
-
-    Parameters
-    ----------
-    conditions : Mapping
-        ``column = pattern`` searches; ``column.least`` and ``column.most`` compare numbers; ``column.blank`` is true or
-        false; ``not.column = pattern`` must not match. Columns of the printed row begin with ``raw.``.
-    row : Mapping
-        Normalised columns.
-    raw : Mapping
-        Printed columns.
-
-    Returns
-    -------
-    bool
-        All hold; a comparison with a blank does not.
-    """
+    """Whether a row meets every condition."""
     return all(_holds(key, wanted, row, raw) for key, wanted in conditions.items())
 
 
@@ -151,18 +86,7 @@ def _shown(value: Value) -> str:
 
 
 def first(texts: Iterable[str | None]) -> str:
-    """First text that is not blank.
-
-    Parameters
-    ----------
-    texts : iterable of str or None
-        Candidates.
-
-    Returns
-    -------
-    str
-        It, or "".
-    """
+    """First text that is not blank."""
     return next((text for text in texts if text), "")
 
 

@@ -13,61 +13,27 @@ from trn2model.specs.model import Attention, Layer, ModelSpec
 
 
 def attention_flop_per_token(spec: Attention, context: Numeric) -> Numeric:
-    r"""Forward FLOP of scores and weighted sum for one token in one layer.
+    r"""Forward FLOP of scores and weighted sum for one token in one layer [FLOP].
 
     .. math:: 2 H (d_{qk} + d_v) \min(c, window)
-
-    Parameters
-    ----------
-    spec : Attention
-        The attention block.
-    context : Numeric
-        Tokens attended to. [token]
-
-    Returns
-    -------
-    Numeric
-        FLOP. MLA counts its unabsorbed form, head by head. [FLOP]
     """
     return _attention_flop(spec, windowed_tokens(context, spec))
 
 
 @lru_cache(maxsize=256)
 def weight_flop_per_token(model: ModelSpec) -> float:
-    r"""Forward FLOP of one token in the weights it visits.
+    r"""Forward FLOP of one token in the weights it visits [FLOP].
 
     .. math:: 2 P_{matrices,active} + 2 V D
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-
-    Returns
-    -------
-    float
-        FLOP; the embedding look-up costs none, the head counts even where it is tied. [FLOP]
     """
     layers = sum_layers(model, lambda layer: _visited_matrices(layer, model))
     return float(2.0 * layers + 2.0 * model.vocab_size * model.hidden_size)
 
 
 def forward_flop_per_token(model: ModelSpec, context: Numeric) -> Numeric:
-    r"""Forward FLOP of one token that attends to a given context, as in decode.
+    r"""Forward FLOP of one token that attends to a given context, as in decode [FLOP].
 
     .. math:: 2 P_{matrices,active} + 2 V D + \sum_{layers} 2 H (d_{qk} + d_v) \min(c, window)
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    context : Numeric
-        Tokens attended to. [token]
-
-    Returns
-    -------
-    Numeric
-        FLOP. [FLOP]
     """
     return weight_flop_per_token(model) + sum_layers(
         model, lambda layer: attention_flop_per_token(layer.attention, context)
@@ -75,42 +41,12 @@ def forward_flop_per_token(model: ModelSpec, context: Numeric) -> Numeric:
 
 
 def forward_attention_flop(model: ModelSpec, sequences: Numeric, sequence_length: Numeric) -> Numeric:
-    """Causal attention FLOP of a forward pass over whole sequences.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    sequences : Numeric
-        Number of sequences. [1]
-    sequence_length : Numeric
-        Tokens of each. [token]
-
-    Returns
-    -------
-    Numeric
-        FLOP of scores and weighted sums over the pairs a causal mask keeps. [FLOP]
-    """
+    """Causal attention FLOP of a forward pass over whole sequences [FLOP]."""
     return sequences * sum_layers(model, lambda layer: _causal_flop(layer.attention, sequence_length))
 
 
 def forward_flop(model: ModelSpec, sequences: Numeric, sequence_length: Numeric) -> Numeric:
-    """Model FLOP of a forward pass over whole sequences: weights and causal attention.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    sequences : Numeric
-        Number of sequences. [1]
-    sequence_length : Numeric
-        Tokens of each. [token]
-
-    Returns
-    -------
-    Numeric
-        FLOP; a training step without recompute is three times as much. [FLOP]
-    """
+    """Model FLOP of a forward pass over whole sequences: weights and causal attention [FLOP]."""
     weights = np.multiply(sequences, sequence_length, dtype=np.float64) * weight_flop_per_token(model)
     return weights + forward_attention_flop(model, sequences, sequence_length)
 

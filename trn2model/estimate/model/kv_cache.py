@@ -13,81 +13,27 @@ def kv_replication(attention: Attention, tp: Numeric) -> Numeric:
     r"""How many times the key/value cache is held over a tensor-parallel group.
 
     .. math:: r = tp\,K_{rank}/K
-
-    Parameters
-    ----------
-    attention : Attention
-        The attention block.
-    tp : Numeric
-        Tensor-parallel degree. [1]
-
-    Returns
-    -------
-    Numeric
-        1 where every head is cached once; tp for MLA, whose latent is common to all heads. [1]
     """
     copies = 1 if attention.latent is not None else attention.num_kv_heads
     return np.asarray(tp, dtype=np.float64) * kv_heads_per_rank(attention, tp) / copies
 
 
 def kv_elements_per_token(attention: Attention) -> float:
-    """Cached elements of one token in one layer, each head once.
-
-    Parameters
-    ----------
-    attention : Attention
-        The attention block.
-
-    Returns
-    -------
-    float
-        Keys and values of all heads, or the latent and its rotary part for MLA. [1]
-    """
+    """Cached elements of one token in one layer, each head once."""
     if attention.latent is not None:
         return float(attention.latent.latent_size + attention.latent.rope_size)
     return float(attention.num_kv_heads * (attention.head_size + value_size(attention)))
 
 
 def kv_bytes_per_token(model: ModelSpec, kv_element_bytes: float, tp: Numeric | None = None) -> Numeric:
-    """Bytes of KV cache that one more token writes over all layers.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    kv_element_bytes : float
-        Width of a cached element. [B]
-    tp : Numeric, optional
-        Tensor-parallel degree for the bytes of one rank; the whole cache, each head once, if left out. [1]
-
-    Returns
-    -------
-    Numeric
-        Bytes per token, windowed layers included. [B]
-    """
+    """Bytes of KV cache that one more token writes over all layers [B]."""
     return kv_bytes(model, 1.0, kv_element_bytes, tp)
 
 
 def kv_bytes(model: ModelSpec, tokens: Numeric, kv_element_bytes: float, tp: Numeric | None = None) -> Numeric:
-    r"""Bytes of KV cache of one sequence.
+    r"""Bytes of KV cache of one sequence [B].
 
     .. math:: \sum_{layers} \min(tokens, window)\,e\,b\,r/tp
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    tokens : Numeric
-        Length of the sequence. [token]
-    kv_element_bytes : float
-        Width of a cached element. [B]
-    tp : Numeric, optional
-        Tensor-parallel degree for the bytes of one rank; the whole cache, each head once, if left out. [1]
-
-    Returns
-    -------
-    Numeric
-        Bytes. [B]
     """
     return sum_layers(
         model,
@@ -101,18 +47,5 @@ def kv_bytes(model: ModelSpec, tokens: Numeric, kv_element_bytes: float, tp: Num
 
 
 def windowed_tokens(tokens: Numeric, attention: Attention) -> Numeric:
-    """Tokens that stay visible to an attention block.
-
-    Parameters
-    ----------
-    tokens : Numeric
-        Length of the sequence. [token]
-    attention : Attention
-        The attention block.
-
-    Returns
-    -------
-    Numeric
-        The lesser of length and window; the length where there is no window. [token]
-    """
+    """Tokens that stay visible to an attention block [token]."""
     return np.minimum(tokens, attention.window) if attention.window else tokens

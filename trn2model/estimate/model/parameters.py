@@ -43,13 +43,7 @@ class LayerParameters(NamedTuple):
 
     @property
     def total(self) -> float:
-        """All parameters of the layer.
-
-        Returns
-        -------
-        float
-            Sum of the parts. [1]
-        """
+        """All parameters of the layer."""
         return float(sum(self))
 
 
@@ -90,38 +84,12 @@ class _Sharding(NamedTuple):
 
 
 def layer_parameters(layer: Layer, model: ModelSpec) -> LayerParameters:
-    """Parameters of one layer, weights and vectors alike.
-
-    Parameters
-    ----------
-    layer : Layer
-        The kind of layer.
-    model : ModelSpec
-        The model it belongs to.
-
-    Returns
-    -------
-    LayerParameters
-        Exact counts. [1]
-    """
+    """Parameters of one layer, weights and vectors alike."""
     return _layer_parts(layer, model, vectors=1.0)
 
 
 def layer_matrices(layer: Layer, model: ModelSpec) -> LayerParameters:
-    """Parameters of one layer in matrices that multiply activations: no norms, biases or sinks.
-
-    Parameters
-    ----------
-    layer : Layer
-        The kind of layer.
-    model : ModelSpec
-        The model it belongs to.
-
-    Returns
-    -------
-    LayerParameters
-        Exact counts. [1]
-    """
+    """Parameters of one layer in matrices that multiply activations: no norms, biases or sinks."""
     return _layer_parts(layer, model, vectors=0.0)
 
 
@@ -130,16 +98,6 @@ def model_parameters(model: ModelSpec) -> ModelParameters:
     r"""Parameters of a model; a tied output matrix is counted once.
 
     .. math:: P_{active} = P - \sum_{layers} P_{experts} (1 - k/E)
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-
-    Returns
-    -------
-    ModelParameters
-        Exact counts; `active` is what one token visits, embedding and head counted. [1]
     """
     embedding = float(model.vocab_size * model.hidden_size)
     positions = float(model.learned_positions * model.hidden_size)
@@ -162,22 +120,6 @@ def rank_parameters(model: ModelSpec, tp: Numeric, ep: Numeric = 1.0, pp: Numeri
 
     .. math:: P_{dense} = \frac{P_{tp}}{tp} + P_{kv} \frac{K_{rank}}{K} + P_{whole}, \quad
               P_{expert} = \frac{P_{experts}}{ep\,tp} + \frac{P_{biases}}{ep}
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    tp : Numeric, shape (...)
-        Tensor-parallel degree. [1]
-    ep : Numeric, shape (...)
-        Expert-parallel degree; it divides routed experts only. [1]
-    pp : Numeric, shape (...)
-        Pipeline stages: with one stage a tied matrix is resident once, with more on the first and the last. [1]
-
-    Returns
-    -------
-    RankParameters
-        Arrays of shape (kinds + 2, ...). [1]
 
     Notes
     -----
@@ -208,18 +150,6 @@ def kv_heads_per_rank(attention: Attention, tp: Numeric) -> Numeric:
 
     .. math:: K_{rank} = K/tp \text{ if } tp \mid K, \quad 1 \text{ if } K \mid tp, \quad H/tp \text{ otherwise}
 
-    Parameters
-    ----------
-    attention : Attention
-        The attention block.
-    tp : Numeric
-        Tensor-parallel degree. [1]
-
-    Returns
-    -------
-    Numeric
-        Heads per rank; 1 for the latent cache of MLA, which every rank holds whole. [1]
-
     Notes
     -----
     Where neither degree divides the other, Neuron gives every query head its own key/value head.
@@ -237,18 +167,6 @@ def idle_parameters(layer: Layer, parts: LayerParameters) -> float:
     r"""Parameters of one layer that a token does not visit.
 
     .. math:: P_{experts} (1 - k/E)
-
-    Parameters
-    ----------
-    layer : Layer
-        The kind of layer.
-    parts : LayerParameters
-        Its parameters, all of them or the matrices alone. [1]
-
-    Returns
-    -------
-    float
-        Those of the experts that are not chosen; 0 for a dense layer. [1]
     """
     block = layer.feed_forward
     if not isinstance(block, Moe):
@@ -258,38 +176,14 @@ def idle_parameters(layer: Layer, parts: LayerParameters) -> float:
 
 
 def value_size(attention: Attention) -> int:
-    """Size of one head's value.
-
-    Parameters
-    ----------
-    attention : Attention
-        The attention block.
-
-    Returns
-    -------
-    int
-        That of MLA or the block's own, and the head size where values are as wide as keys. [1]
-    """
+    """Size of one head's value."""
     if attention.latent is not None:
         return attention.latent.value_head_size
     return attention.value_head_size or attention.head_size
 
 
 def sum_layers(model: ModelSpec, quantity: Callable[[Layer], Numeric]) -> Numeric:
-    """Sum of a per-layer quantity over all layers.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    quantity : callable
-        Takes a layer kind and gives the quantity of one such layer.
-
-    Returns
-    -------
-    Numeric
-        The sum, each kind weighted by the number of its layers.
-    """
+    """Sum of a per-layer quantity over all layers."""
     total: Numeric = 0.0
     for layer, count in zip(model.layer_kinds, model.layer_counts, strict=True):
         total = total + count * quantity(layer)

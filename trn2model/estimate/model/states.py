@@ -47,24 +47,7 @@ def parameter_shares(
     adapters: NDArray[np.float64] | None = None,
     network: Network | None = None,
 ) -> tuple[ParameterShare, ParameterShare]:
-    """Dense and expert parameters of a rank of each stage.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    stages : StageTable
-        Blocks of the stages.
-    adapters : NDArray or None, shape (blocks, ...)
-        Adapter parameters of a rank, where the base is frozen; they are stored in the weights' dtype. [1]
-    network : Network or None
-        Where groups sit, which decides over how many ranks ZeRO shards; without it over all copies.
-
-    Returns
-    -------
-    tuple of ParameterShare
-        Dense parameters, replicated over cp, ep and dp; experts, replicated over cp and dp.
-    """
+    """Dense and expert parameters of a rank of each stage."""
     plan = resolved.plan
     rank = rank_parameters(resolved.model, plan.tp, plan.ep, plan.pp)
     dense, expert = (_per_stage(stages, part) for part in stored_weight_bytes(resolved, rank))
@@ -84,38 +67,14 @@ def parameter_shares(
 
 
 def training_optimizer(resolved: Resolved) -> Optimizer:
-    """Optimizer with the master copy that the stored weights need.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    Optimizer
-        Where weights are stored in fewer than 16 bits, a 16-bit master is kept even by an optimizer without one.
-    """
+    """Optimizer with the master copy that the stored weights need."""
     adam = optimizer(resolved.scenario.optimizer)
     narrow = numerics.dtype(resolved.weight_dtype).storage_bytes < numerics.dtype("bf16").storage_bytes
     return replace(adam, master_bytes=max(adam.master_bytes, adam.narrow_master_bytes)) if narrow else adam
 
 
 def stored_weight_bytes(resolved: Resolved, rank: RankParameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Bytes of the stored weights of each block; a sparsity pattern thins the layers' matrices, not head or norms.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    rank : RankParameters
-        Parameters of one rank per block.
-
-    Returns
-    -------
-    tuple of NDArray
-        Dense and expert weights, shape (blocks, ...). [B]
-    """
+    """Bytes of the stored weights of each block; a sparsity pattern thins layers, not head or norms [B]."""
     width = numerics.dtype(resolved.weight_dtype).storage_bytes
     saved = width - sparse_weight_width(resolved)
     layers = np.ones(len(rank.dense))
@@ -125,40 +84,14 @@ def stored_weight_bytes(resolved: Resolved, rank: RankParameters) -> tuple[NDArr
 
 
 def sparse_weight_width(resolved: Resolved) -> float:
-    """Bytes per weight of the dense shape under the scenario's sparsity pattern.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    float
-        Kept values and their tags; the plain width when dense. [B]
-    """
+    """Bytes per weight of the dense shape under the scenario's sparsity pattern [B]."""
     pattern = numerics.sparsity(resolved.scenario.sparsity)
     width = numerics.dtype(resolved.weight_dtype).storage_bytes
     return float(sparsity.sparse_weight_bytes(width, pattern.kept, pattern.group, pattern.tag_bytes))
 
 
 def model_states(shares: Sequence[ParameterShare], zero: Numeric, adam: Optimizer) -> ModelStates:
-    """HBM of weights, gradients and optimizer under a ZeRO stage.
-
-    Parameters
-    ----------
-    shares : sequence of ParameterShare
-        Parameters by the group that replicates them.
-    zero : Numeric
-        ZeRO stage, 0 to 3.
-    adam : Optimizer
-        Bytes per parameter.
-
-    Returns
-    -------
-    ModelStates
-        Sums over the shares, per stage. [B]
-    """
+    """HBM of weights, gradients and optimizer under a ZeRO stage [B]."""
     parts = [
         memory.model_state_bytes(
             share.parameters,

@@ -16,20 +16,7 @@ Ranks = NDArray[np.int64]
 
 
 def ring_orders(fabric: Fabric, block: Block) -> list[Ranks]:
-    """Members of each group in the order of every directed ring: core by core, chip by chip.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of NDArray
-        Shape (groups, members); along Hamiltonian cycles where there are some, else in rank order, both ways.
-    """
+    """Members of each group in the order of every directed ring: core by core, chip by chip."""
     forward = block.ranks.transpose(0, 2, 1)  # groups, chips, cores
     line = np.arange(block.num_chips)
     cycles = _cycles(fabric, block) or (line, line[::-1])
@@ -42,20 +29,7 @@ def ring_orders(fabric: Fabric, block: Block) -> list[Ranks]:
 
 
 def pair_rings(fabric: Fabric, block: Block) -> list[tuple[Ranks, Ranks]]:
-    """Primary and secondary ranks in ring order for every directed cycle; a pair swaps roles from ring to ring.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of tuple of NDArray
-        Shape (groups, pairs) each; empty where a chip is shared between groups or there is no Hamiltonian cycle.
-    """
+    """Primary and secondary ranks in ring order for every directed cycle; a pair swaps roles from ring to ring."""
     whole_chips = block.num_local == fabric.ranks_per_chip and block.num_local % 2 == 0
     if not whole_chips or block.num_chips < 2:
         return []
@@ -71,19 +45,6 @@ def pair_rings(fabric: Fabric, block: Block) -> list[tuple[Ranks, Ranks]]:
 
 def cube_steps(fabric: Fabric, block: Block) -> list[list[tuple[Ranks, Ranks]]] | None:
     """Sources and partners of each step of recursive doubling over the chips as a hypercube.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of list of tuple of NDArray or None
-        For each step and core the ranks and their partners, shape (groups, chips); None unless all extents are
-        powers of two.
 
     Notes
     -----

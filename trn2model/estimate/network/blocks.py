@@ -30,56 +30,22 @@ class Block:
 
     @property
     def num_local(self) -> int:
-        """Members of a group on one chip.
-
-        Returns
-        -------
-        int
-            At least 1.
-        """
+        """Members of a group on one chip."""
         return int(self.ranks.shape[1])
 
     @property
     def num_chips(self) -> int:
-        """Chips of a group.
-
-        Returns
-        -------
-        int
-            At least 1.
-        """
+        """Chips of a group."""
         return int(self.ranks.shape[2])
 
     @property
     def size(self) -> int:
-        """Members of a group.
-
-        Returns
-        -------
-        int
-            Ranks per chip times chips.
-        """
+        """Members of a group."""
         return self.num_local * self.num_chips
 
 
 def split_levels(fabric: Fabric, dims: Dims, num_ranks: int) -> tuple[Dims, ...] | None:
-    """Parts of a group at each level, where it fills the levels evenly.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Levels: a chip, the axes of the domain, the domains.
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-    num_ranks : int
-        Ranks in use; no group reaches over the border of a level that holds them all.
-
-    Returns
-    -------
-    tuple of Dims or None
-        One entry per level of ``LEVELS``, strides in ranks; None for a group that straddles a boundary unevenly,
-        for example 7 consecutive ranks on chips of 4.
-    """
+    """Parts of a group at each level, where it fills the levels evenly."""
     x, y, z = fabric.shape
     ranks = fabric.ranks_per_chip
     rest, levels = merge_dims(dims), []
@@ -94,20 +60,6 @@ def split_levels(fabric: Fabric, dims: Dims, num_ranks: int) -> tuple[Dims, ...]
 
 def split_at(dims: Dims, border: int, num_ranks: int) -> tuple[Dims, Dims] | None:
     """Parts of a group within and beyond blocks of consecutive ranks.
-
-    Parameters
-    ----------
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-    border : int
-        Ranks of a block. [ranks]
-    num_ranks : int
-        Ranks in use.
-
-    Returns
-    -------
-    tuple of Dims or None
-        Inner and outer part; None if groups fill the blocks unevenly.
 
     Examples
     --------
@@ -134,22 +86,7 @@ def split_at(dims: Dims, border: int, num_ranks: int) -> tuple[Dims, Dims] | Non
 
 
 def block(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int) -> Block:
-    """Groups of a domain that span the given parts of its levels.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Levels of the machine.
-    levels : tuple of Dims
-        Parts at the levels chip, x, y and z, as `split_levels` gives them; the rest is not read.
-    num_ranks : int
-        Ranks in use; the fullest domain is taken.
-
-    Returns
-    -------
-    Block
-        All groups of one domain.
-    """
+    """Groups of a domain that span the given parts of its levels."""
     used = min(num_ranks, fabric.ranks_per_domain)
     inside = tuple(pair for level in levels[:4] for pair in level)
     first = np.arange(used, dtype=np.int64)

@@ -39,32 +39,8 @@ def cheapest_plan(
 ) -> Plan:
     """Way of running a collective that takes the least time.
 
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    op : str
-        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
-    dims : tuple of (int, int)
-        Stride and size, innermost first; more than one member. [ranks]
-    num_ranks : int
-        Ranks in use.
-    message_bytes : float
-        Size column of nccom-test. [B]
-    constants : Constants
-        Rates and latencies.
-    algorithm : str
-        A name of ``ALGORITHMS``, or auto for the cheapest.
-
-    Returns
-    -------
-    Plan
-        Its stages and loads.
-
-    Raises
-    ------
-    InvalidInputError
-        A group of one, an unknown operation, or an algorithm that does not run on a group of this shape.
+    Raises InvalidInputError (a group of one, an unknown operation, or an algorithm that does not run on a group of this
+    shape).
     """
     table = lines(fabric, op, dims, num_ranks, constants, algorithm)
     if not table.plans:
@@ -73,24 +49,7 @@ def cheapest_plan(
 
 
 def collective_parts(fabric: Fabric, plan: Plan, message_bytes: float, constants: Constants) -> dict[str, float]:
-    """Time of a collective by what each of its steps waits for; the sum is the time.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    plan : Plan
-        A way of running a collective.
-    message_bytes : float
-        Size column of nccom-test. [B]
-    constants : Constants
-        Rates and latencies.
-
-    Returns
-    -------
-    dict
-        One entry per name of ``PARTS``; the transfer of a step counts for its busiest resource. [s]
-    """
+    """Time of a collective by what each of its steps waits for; the sum is the time [s]."""
     parts = dict.fromkeys(PARTS, 0.0)
     parts["start"] = constants.collective_time
     for stage, share in plan.stages:
@@ -103,24 +62,7 @@ def collective_parts(fabric: Fabric, plan: Plan, message_bytes: float, constants
 
 
 def planned_steps(fabric: Fabric, plan: Plan, message_bytes: float, constants: Constants) -> Iterator[PlannedStep]:
-    """Steps of a plan in order, each as often as it runs.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    plan : Plan
-        A way of running a collective.
-    message_bytes : float
-        Size column of nccom-test. [B]
-    constants : Constants
-        Rates and latencies.
-
-    Yields
-    ------
-    PlannedStep
-        Loads and time of one step.
-    """
+    """Steps of a plan in order, each as often as it runs."""
     for stage, share in plan.stages:
         latency, per_byte = stage_price(fabric, stage, constants)
         for row, count in enumerate(stage.count):

@@ -45,26 +45,7 @@ _SCATTER: Final[tuple[tuple[str, str, Build], ...]] = (
 def plans(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ...]:
     """Every applicable way of running an operation on the groups of some dimensions.
 
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    op : str
-        One of ``OPERATIONS``.
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-    num_ranks : int
-        Ranks in use.
-
-    Returns
-    -------
-    tuple of Plan
-        Empty for a group of one.
-
-    Raises
-    ------
-    InvalidInputError
-        Unknown operation, or a group that reaches beyond the ranks in use.
+    Raises InvalidInputError (unknown operation, or a group that reaches beyond the ranks in use).
     """
     if op not in OPERATIONS:
         raise InvalidInputError("op", op, "one of " + ", ".join(OPERATIONS), "choose a listed operation")

@@ -103,30 +103,7 @@ def collective_curves(
 ) -> CollectiveCurves:
     """Time and bus bandwidth of every algorithm over the message size.
 
-    Parameters
-    ----------
-    net : Fabric
-        Links and levels.
-    op : str
-        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
-    dims : tuple of (int, int)
-        Stride and size of the groups, innermost first; all groups run at once. [ranks]
-    num_ranks : int
-        Ranks in use.
-    message_bytes : array_like
-        Sizes. [B]
-    constants : Constants
-        Rates and latencies.
-
-    Returns
-    -------
-    CollectiveCurves
-        Empty for a group of one.
-
-    Raises
-    ------
-    InvalidInputError
-        Unknown operation, or groups that do not fit.
+    Raises InvalidInputError (unknown operation, or groups that do not fit).
     """
     sizes = np.asarray(message_bytes, dtype=np.float64)
     table = lines(net, op, dims, num_ranks, constants)
@@ -141,30 +118,7 @@ def ultraserver_against_efa(
 ) -> dict[str, Floats]:
     """The same groups on one UltraServer and on four trn2.48xlarge over EFA.
 
-    Parameters
-    ----------
-    op : str
-        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
-    dims : tuple of (int, int)
-        Stride and size of the groups, innermost first; all groups run at once. [ranks]
-    num_ranks : int
-        Ranks in use.
-    lnc : int
-        Logical NeuronCore configuration.
-    message_bytes : array_like
-        Sizes. [B]
-    constants : Constants
-        Rates and latencies.
-
-    Returns
-    -------
-    dict
-        `message_bytes` [B], `ultraserver` and `efa` [s], and `speedup`, their quotient (1 where both are 0) [1].
-
-    Raises
-    ------
-    InvalidInputError
-        Unknown operation, or groups that do not fit.
+    Raises InvalidInputError (unknown operation, or groups that do not fit).
     """
     sizes = np.asarray(message_bytes, dtype=np.float64)
     times = {}

@@ -45,22 +45,7 @@ class Plan:
 
 
 def stage(fabric: Fabric, listed: Sequence[Step], ranks_on_chip: int) -> Stage:
-    """Loads of a list of steps.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    listed : Sequence of Step
-        Steps in order; steps that run no time are left out.
-    ranks_on_chip : int
-        Participating ranks of the fullest chip.
-
-    Returns
-    -------
-    Stage
-        One entry per step.
-    """
+    """Loads of a list of steps."""
     kept = [step for step in listed if step.count > 0]
     loads = [step_load(fabric, step, ranks_on_chip) for step in kept]
     domains = min(max(load.links.shape[0] for load in loads), KEPT_DOMAINS + 1)
@@ -83,24 +68,7 @@ def stage(fabric: Fabric, listed: Sequence[Step], ranks_on_chip: int) -> Stage:
 def nested(
     op: str, inner_of: Callable[[str], Sequence[Plan]], outer_of: Callable[[str], Sequence[Plan]], inner_size: int
 ) -> list[Plan]:
-    """Plans on two levels: the outer one on what each inner rank holds, first for a gather, last for a scatter.
-
-    Parameters
-    ----------
-    op : str
-        all_reduce, all_gather, reduce_scatter or all_to_all.
-    inner_of : Callable
-        Plans of an operation on the inner level.
-    outer_of : Callable
-        Plans of an operation on the outer level.
-    inner_size : int
-        Members of an inner group.
-
-    Returns
-    -------
-    list of Plan
-        Every pair, named hierarchical.
-    """
+    """Plans on two levels: the outer one on what each inner rank holds, first for a gather, last for a scatter."""
     part = 1.0 if op == "all_to_all" else 1.0 / inner_size
     found = []
     gathers = {plan.detail: plan for plan in inner_of("all_gather")} if op == "all_reduce" else {}

@@ -23,56 +23,17 @@ Builder = Callable[[Fabric, Block], list[Step] | None]
 
 
 def ring_gather(fabric: Fabric, block: Block) -> list[Step] | None:
-    """Ring all-gather: n - 1 steps, each rank passes on the chunk it received last (1 read, 1 write).
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        None for a group of one.
-    """
+    """Ring all-gather: n - 1 steps, each rank passes on the chunk it received last (1 read, 1 write)."""
     return _ring(block, ring_orders(fabric, block), reduce=False)
 
 
 def ring_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
-    """Ring reduce-scatter: n - 1 steps that add the own chunk (2 reads, 1 write) and a last local addition.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        None for a group of one.
-    """
+    """Ring reduce-scatter: n - 1 steps that add the own chunk (2 reads, 1 write) and a last local addition."""
     return _ring(block, ring_orders(fabric, block), reduce=True)
 
 
 def kangaring_gather(fabric: Fabric, block: Block) -> list[Step] | None:
-    """KangaRing all-gather: one primary of each pair in the ring writes every chunk onwards and to its secondary.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        None where a chip is shared between groups or the block has no Hamiltonian cycle.
-    """
+    """KangaRing all-gather: one primary of each pair in the ring writes every chunk onwards and to its secondary."""
     pairs = pair_rings(fabric, block)
     if not pairs:
         return None
@@ -88,20 +49,7 @@ def kangaring_gather(fabric: Fabric, block: Block) -> list[Step] | None:
 
 
 def kangaring_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
-    """KangaRing reduce-scatter: each primary adds its own and its secondary's chunk to what it passes on.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        None where a chip is shared between groups or the block has no Hamiltonian cycle.
-    """
+    """KangaRing reduce-scatter: each primary adds its own and its secondary's chunk to what it passes on."""
     pairs = pair_rings(fabric, block)
     if not pairs:
         return None
@@ -116,39 +64,13 @@ def kangaring_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
 
 
 def mesh_gather(_fabric: Fabric, block: Block) -> list[Step] | None:
-    """Mesh all-gather: routed straight to the same core of every other chip, then between the cores of each chip.
-
-    Parameters
-    ----------
-    _fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        None for a group of one.
-    """
+    """Mesh all-gather: routed straight to the same core of every other chip, then between the cores of each chip."""
     chunk, others = 1.0 / block.size, block.num_chips - 1
     return [*_if(others, _step(1, _to_chips(block, chunk), 2 * others * chunk)), *_chip_gather(block)] or None
 
 
 def mesh_scatter(_fabric: Fabric, block: Block) -> list[Step] | None:
-    """Mesh reduce-scatter: each rank adds its chip's chunks and routes the sum; the target adds what arrives.
-
-    Parameters
-    ----------
-    _fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        None for a group of one.
-    """
+    """Mesh reduce-scatter: each rank adds its chip's chunks and routes the sum; the target adds what arrives."""
     chunk, others, local = 1.0 / block.size, block.num_chips - 1, block.num_local
     sums = [*_to_chips(block, chunk), *_between_cores(block, others * chunk)]
     last = _step(1, _between_cores(block, chunk), (others + local + 1) * chunk)
@@ -156,77 +78,25 @@ def mesh_scatter(_fabric: Fabric, block: Block) -> list[Step] | None:
 
 
 def direct_gather(_fabric: Fabric, block: Block) -> list[Step] | None:
-    """Single-step mesh all-gather: every rank writes its chunk to every other rank.
-
-    Parameters
-    ----------
-    _fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        One step.
-    """
+    """Single-step mesh all-gather: every rank writes its chunk to every other rank."""
     chunk = 1.0 / block.size
     return [_step(1, _to_all(block, chunk), 2 * (block.size - 1) * chunk)]
 
 
 def direct_scatter(_fabric: Fabric, block: Block) -> list[Step] | None:
-    """Single-step mesh reduce-scatter: every rank writes each chunk to its owner, who adds them up.
-
-    Parameters
-    ----------
-    _fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        One step and the local addition.
-    """
+    """Single-step mesh reduce-scatter: every rank writes each chunk to its owner, who adds them up."""
     chunk = 1.0 / block.size
     return [_step(1, _to_all(block, chunk), 2 * (block.size - 1) * chunk), _step(1, [], (block.size + 1) * chunk)]
 
 
 def direct_reduce(_fabric: Fabric, block: Block) -> list[Step] | None:
-    """Single-step mesh all-reduce: every rank writes its whole buffer to every other rank, two copies per read.
-
-    Parameters
-    ----------
-    _fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        One step and the local addition.
-    """
+    """Single-step mesh all-reduce: every rank writes its whole buffer to every other rank, two copies per read."""
     others = block.size - 1
     return [_step(1, _to_all(block, 1.0), others + (others + 1) // 2), _step(1, [], block.size + 1.0)]
 
 
 def cube_gather(fabric: Fabric, block: Block) -> list[Step] | None:
-    """Recursive doubling over the torus as a hypercube, then between the cores of each chip.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        None unless the block's extents are powers of two.
-    """
+    """Recursive doubling over the torus as a hypercube, then between the cores of each chip."""
     steps = cube_steps(fabric, block)
     if steps is None:
         return None
@@ -236,20 +106,7 @@ def cube_gather(fabric: Fabric, block: Block) -> list[Step] | None:
 
 
 def cube_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
-    """Reduction between the cores of each chip, then recursive halving over the torus as a hypercube.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the domain.
-    block : Block
-        Groups.
-
-    Returns
-    -------
-    list of Step or None
-        None unless the block's extents are powers of two.
-    """
+    """Reduction between the cores of each chip, then recursive halving over the torus as a hypercube."""
     steps = cube_steps(fabric, block)
     if steps is None:
         return None

@@ -35,39 +35,14 @@ class Call:
 
     @property
     def time(self) -> NDArray[np.float64]:
-        """Link time per microbatch and block.
-
-        Returns
-        -------
-        NDArray
-            Shape (blocks, ...). [s]
-        """
+        """Link time per microbatch and block [s]."""
         return np.asarray(self.cost.time * (self.forward + self.backward))
 
 
 def microbatch_calls(
     resolved: Resolved, work: RankWork, network: Network, *, sequence_parallel: bool, loss: bool = True
 ) -> list[Call]:
-    """Collectives of one microbatch on one rank over tp, cp and ep.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    work : RankWork
-        What one rank computes for one microbatch.
-    network : Network
-        Where groups sit.
-    sequence_parallel : bool
-        Gather and scatter around the tensor-parallel region, instead of reducing to all.
-    loss : bool
-        The head sees every token and computes a loss; in serving it sees the last tokens alone.
-
-    Returns
-    -------
-    list of Call
-        One entry per axis, operation and payload.
-    """
+    """Collectives of one microbatch on one rank over tp, cp and ep."""
     counts = _BlockCounts(resolved)
     return [
         *_tensor_parallel(resolved, work, network, counts, sequence_parallel=sequence_parallel, loss=loss),
@@ -206,20 +181,7 @@ def _context_parallel(resolved: Resolved, work: RankWork, network: Network, coun
 
 
 def kv_shard_bytes(layer: Layer, work: RankWork) -> Numeric:
-    """Keys and values of one layer that a rank holds of its piece of the sequence.
-
-    Parameters
-    ----------
-    layer : Layer
-        The kind of layer.
-    work : RankWork
-        What one rank computes for one microbatch.
-
-    Returns
-    -------
-    Numeric
-        What a ring passes on, and what a gather collects from each rank. [B]
-    """
+    """Keys and values of one layer that a rank holds of its piece of the sequence [B]."""
     return work.tokens * _kv_width(layer, work) * work.element_bytes
 
 
@@ -243,7 +205,7 @@ def _kv_width(layer: Layer, work: RankWork) -> Numeric:
 def exposed_times(
     calls: Sequence[Call], compute: TrainingCompute, resolved: Resolved
 ) -> dict[str, NDArray[np.float64]]:
-    r"""Exposed communication per axis and block of one microbatch: what compute of the same block cannot hide.
+    r"""Exposed communication per axis and block of one microbatch: what compute of the same block cannot hide [s].
 
     Each axis hides in turn in the compute that the axes before it left free:
 
@@ -251,20 +213,6 @@ def exposed_times(
 
     A ring of context-parallel ranks hides behind the attention of the pieces it has already, (cp-1)/cp of all; where
     engines overlap across operators, behind the other work of the layer too.
-
-    Parameters
-    ----------
-    calls : Sequence of Call
-        Collectives of one microbatch.
-    compute : TrainingCompute
-        Times that communication may hide behind.
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    dict
-        Axis to exposed time of shape (2, blocks, ...): forward, backward. [s]
     """
     constants, scenario = resolved.profile.constants, resolved.scenario
     on = float(scenario.overlap)
@@ -299,32 +247,12 @@ class Transfer:
 
     @property
     def time(self) -> Numeric:
-        """Link time of one microbatch.
-
-        Returns
-        -------
-        Numeric
-            Forward and backward together. [s]
-        """
+        """Link time of one microbatch [s]."""
         return np.asarray(self.count * self.cost.time)
 
 
 def stage_transfer(resolved: Resolved, work: RankWork, network: Network) -> Transfer:
     """Point-to-point traffic of a pipeline stage: one send forward and one back for every virtual chunk.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    work : RankWork
-        What one rank computes for one microbatch.
-    network : Network
-        Where groups sit.
-
-    Returns
-    -------
-    Transfer
-        Of one microbatch; free without pipeline parallelism.
 
     Notes
     -----

@@ -15,19 +15,6 @@ Order = NDArray[np.int64]
 def directed_cycles(sizes: tuple[int, ...], wraps: tuple[bool, ...]) -> tuple[Order, ...]:
     """Directed Hamiltonian cycles over neighbouring chips of a block; every cycle comes both ways round.
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Extents of the block along x, y and z. [chips]
-    wraps : tuple of bool
-        Whether the block spans the whole ring of each axis, so that its ends are neighbours.
-
-    Returns
-    -------
-    tuple of NDArray
-        Orders of the block's positions, x fastest; empty where there is no Hamiltonian cycle. Cycles of different
-        pairs share no link. Two on a square torus, else at most one, each both ways.
-
     Notes
     -----
     A square torus of edge k >= 3 splits into two cycles: step j of row i visits column j - i, and the transposed

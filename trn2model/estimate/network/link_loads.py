@@ -36,13 +36,7 @@ class LinkLoad:
 
     @property
     def use(self) -> LinkUse:
-        """Busiest and mean link.
-
-        Returns
-        -------
-        LinkUse
-            0 and 0 where there are no links.
-        """
+        """Busiest and mean link."""
         if not self.utilization.size:
             return LinkUse(0.0, 0.0)
         return LinkUse(float(self.utilization.max()), float(self.utilization.mean()))
@@ -54,22 +48,6 @@ def step_link_load(
     r"""Loads of a single plan's links over a step.
 
     .. math:: u_l = \frac{\sum_c n_c\, b_{c,l}}{\beta_l\, t_{step}}
-
-    Parameters
-    ----------
-    network : Network
-        Fabric and placement.
-    communication : Sequence of CommunicationUse
-        Collectives of the step with how often each runs.
-    step_time : Numeric
-        Duration of the step. [s]
-    domain : int
-        Instance or UltraServer whose links are wanted.
-
-    Returns
-    -------
-    LinkLoad
-        Bytes, and shares of what the links could carry in that time.
     """
     fabric = network.fabric
     constants = network.resolved.profile.constants

@@ -28,13 +28,7 @@ class GroupDims:
 
     @property
     def size(self) -> NDArray[np.int64]:
-        """Members of a group.
-
-        Returns
-        -------
-        NDArray
-            Product of the sizes, shape (...).
-        """
+        """Members of a group."""
         return np.asarray(np.prod(self.sizes, axis=-1))
 
 
@@ -50,20 +44,7 @@ class Placement:
     def group_dims(self, axes: Sequence[str]) -> GroupDims:
         """Groups that span some of the axes and hold the others fixed.
 
-        Parameters
-        ----------
-        axes : Sequence of str
-            Names of axes, in any order.
-
-        Returns
-        -------
-        GroupDims
-            Strides and sizes, innermost first.
-
-        Raises
-        ------
-        InvalidInputError
-            An axis is not part of the placement.
+        Raises InvalidInputError (an axis is not part of the placement).
         """
         unknown = [name for name in axes if name not in self.order]
         if unknown:
@@ -78,22 +59,7 @@ def placement(order: Sequence[str], degrees: Mapping[str, ArrayLike]) -> Placeme
 
     .. math:: s_i = \prod_{j < i} d_j
 
-    Parameters
-    ----------
-    order : Sequence of str
-        Axes, innermost first.
-    degrees : Mapping
-        Degree of each axis of `order`, at least 1, scalars or arrays that broadcast. [1]
-
-    Returns
-    -------
-    Placement
-        Strides in ranks; degrees of 1 have a stride and no effect.
-
-    Raises
-    ------
-    InvalidInputError
-        An axis is named twice or has no degree, or a degree is below 1.
+    Raises InvalidInputError (an axis is named twice or has no degree, or a degree is below 1).
 
     Examples
     --------
@@ -113,21 +79,7 @@ def placement(order: Sequence[str], degrees: Mapping[str, ArrayLike]) -> Placeme
 
 
 def split_groups(groups: GroupDims, border: int) -> tuple[GroupDims, GroupDims]:
-    """Groups cut at a border: the members inside one block of consecutive ranks, and equal members of the blocks.
-
-    Parameters
-    ----------
-    groups : GroupDims
-        Groups of one or several axes.
-    border : int
-        Ranks of a block, for example of an instance. [1]
-
-    Returns
-    -------
-    tuple of GroupDims
-        Inside and across; their sizes multiply to that of the group. An axis that a border cuts unevenly keeps the
-        largest common divisor inside.
-    """
+    """Groups cut at a border: the members inside one block of consecutive ranks, and equal members of the blocks."""
     strides, sizes = groups.strides, groups.sizes
     room = np.maximum(border // strides, 1)
     inside = np.where(strides * sizes <= border, sizes, np.gcd(sizes, room))
@@ -140,18 +92,6 @@ def split_groups(groups: GroupDims, border: int) -> tuple[GroupDims, GroupDims]:
 def group_dims(dims: Dims, num_ranks: int) -> GroupDims:
     """Groups of one plan from plain pairs.
 
-    Parameters
-    ----------
-    dims : tuple of (int, int)
-        Stride and size of each axis of the group, innermost first. [ranks]
-    num_ranks : int
-        Ranks in use.
-
-    Returns
-    -------
-    GroupDims
-        The same as arrays.
-
     Examples
     --------
     >>> int(group_dims(((1, 4), (16, 2)), 64).size)
@@ -163,16 +103,6 @@ def group_dims(dims: Dims, num_ranks: int) -> GroupDims:
 
 def merge_dims(dims: Dims) -> Dims:
     """Shortest equal form of a group: sizes of 1 dropped, neighbours joined where the strides follow on.
-
-    Parameters
-    ----------
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-
-    Returns
-    -------
-    tuple of (int, int)
-        The same set of ranks.
 
     Examples
     --------
@@ -193,18 +123,6 @@ def merge_dims(dims: Dims) -> Dims:
 def group_ranks(dims: Dims, num_ranks: int) -> NDArray[np.int64]:
     """Ranks of every group.
 
-    Parameters
-    ----------
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-    num_ranks : int
-        Ranks in use, a multiple of the outermost stride times its size.
-
-    Returns
-    -------
-    NDArray
-        Shape (groups, members); members in mixed-radix order, groups by their first rank.
-
     Examples
     --------
     >>> group_ranks(((2, 2),), 8).tolist()
@@ -218,16 +136,6 @@ def group_ranks(dims: Dims, num_ranks: int) -> NDArray[np.int64]:
 
 def member_offsets(dims: Dims) -> NDArray[np.int64]:
     """Distance of each member of a group from its first rank.
-
-    Parameters
-    ----------
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-
-    Returns
-    -------
-    NDArray
-        Shape (members,), in mixed-radix order.
 
     Examples
     --------

@@ -62,20 +62,7 @@ class Network:
     resolved: Resolved
 
     def groups(self, axes: Sequence[str], scope: str = WHOLE) -> GroupDims:
-        """Groups of one or several axes, whole or cut at the border of the scenario's ZeRO group.
-
-        Parameters
-        ----------
-        axes : Sequence of str
-            Parallel axes the group spans.
-        scope : str
-            "whole", "inside" the ZeRO group, or "across" those groups.
-
-        Returns
-        -------
-        GroupDims
-            Strides and sizes, innermost first.
-        """
+        """Groups of one or several axes, whole or cut at the border of the scenario's ZeRO group."""
         whole = self.placement.group_dims(axes)
         if scope == WHOLE or (scope == INSIDE and self.resolved.scenario.zero_group == "all"):
             return whole
@@ -84,13 +71,7 @@ class Network:
 
     @property
     def zero_border(self) -> int:
-        """Ranks of the block inside which ZeRO shards.
-
-        Returns
-        -------
-        int
-            Those of the machine, of a domain or of an instance. [1]
-        """
+        """Ranks of the block inside which ZeRO shards."""
         x, y, _ = self.fabric.shape
         extent = {
             "all": self.fabric.num_ranks,
@@ -100,42 +81,14 @@ class Network:
         return extent[self.resolved.scenario.zero_group]
 
     def cost(self, axes: Sequence[str], op: str, message_bytes: Numeric, scope: str = WHOLE) -> CollectiveCost:
-        """Cost of one call over the groups of one or several axes.
-
-        Parameters
-        ----------
-        axes : Sequence of str
-            Parallel axes the group spans.
-        op : str
-            Collective operation.
-        message_bytes : Numeric
-            Size column of nccom-test. [B]
-        scope : str
-            As for `groups`.
-
-        Returns
-        -------
-        CollectiveCost
-            Time, algorithm and bus bandwidth.
-        """
+        """Cost of one call over the groups of one or several axes."""
         groups = self.groups(axes, scope)
         constants = _link_constants(self.resolved.profile.constants)
         return collective_cost(self.fabric, op, message_bytes, groups, constants)
 
 
 def plan_network(resolved: Resolved) -> Network:
-    """Network of a resolved plan.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    Network
-        Fabric and placement.
-    """
+    """Network of a resolved plan."""
     scenario = resolved.scenario
     return Network(
         fabric(resolved.system, scenario.count, scenario.lnc),

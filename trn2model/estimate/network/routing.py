@@ -49,24 +49,7 @@ class StepLoad(NamedTuple):
 
 
 def link_loads(fabric: Fabric, source: Ints, target: Ints, size: Floats) -> Floats:
-    """Bytes on each directed link of transfers between chips of the same domain.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and coordinates.
-    source : NDArray
-        Chip each transfer leaves, numbered through all domains.
-    target : NDArray
-        Chip each transfer reaches, in the same domain.
-    size : NDArray
-        Bytes of each transfer. [B]
-
-    Returns
-    -------
-    NDArray
-        Shape (domains, links), up to the last domain that appears. [B]
-    """
+    """Bytes on each directed link of transfers between chips of the same domain [B]."""
     chips = fabric.chips_per_domain
     domain = source // chips
     num_domains = int(domain.max(initial=0)) + 1
@@ -87,18 +70,7 @@ def link_loads(fabric: Fabric, source: Ints, target: Ints, size: Floats) -> Floa
 
 @lru_cache(maxsize=32)
 def routes(fabric: Fabric) -> Routes:
-    """Route of every ordered pair of chips of a domain.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and coordinates.
-
-    Returns
-    -------
-    Routes
-        Links and the share of the bytes that takes each.
-    """
+    """Route of every ordered pair of chips of a domain."""
     chips = fabric.chips_per_domain
     source, target = np.divmod(np.arange(chips * chips, dtype=np.int64), chips)
     if fabric.interconnect == "switch":
@@ -136,22 +108,7 @@ def _torus_routes(fabric: Fabric, source: Ints, target: Ints) -> tuple[Ints, Int
 
 
 def step_load(fabric: Fabric, step: Step, ranks_on_chip: int) -> StepLoad:
-    """Busiest resources of one step.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    step : Step
-        Transfers of all groups that run at the same time.
-    ranks_on_chip : int
-        Participating ranks of the fullest chip.
-
-    Returns
-    -------
-    StepLoad
-        Bytes per byte of the message.
-    """
+    """Busiest resources of one step."""
     ranks, chips = fabric.ranks_per_chip, fabric.chips_per_domain
     source, target = step.source // ranks, step.target // ranks
     links = np.zeros((1, fabric.num_links))

@@ -103,30 +103,7 @@ def collective_cost(
 def lines(fabric: Fabric, op: str, dims: Dims, num_ranks: int, constants: Constants, algorithm: str = "auto") -> Lines:
     """Table of lines for one group shape.
 
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    op : str
-        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-    num_ranks : int
-        Ranks in use.
-    constants : Constants
-        Rates and latencies of the profile.
-    algorithm : str
-        A name of ``ALGORITHMS``, or auto for all.
-
-    Returns
-    -------
-    Lines
-        Without those that another way of the same algorithm beats at every size.
-
-    Raises
-    ------
-    InvalidInputError
-        Unknown operation, or an algorithm that does not run on a group of this shape.
+    Raises InvalidInputError (unknown operation, or an algorithm that does not run on a group of this shape).
     """
     size = int(np.prod([extent for _, extent in dims], dtype=np.int64))
     found = plans(fabric, op, dims, num_ranks)
@@ -150,20 +127,7 @@ def lines(fabric: Fabric, op: str, dims: Dims, num_ranks: int, constants: Consta
 
 
 def bus_factor(op: str, size: Numeric) -> Numeric:
-    """Bytes per byte of the message that nccom-test's bus bandwidth counts.
-
-    Parameters
-    ----------
-    op : str
-        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
-    size : Numeric
-        Members of the group. [1]
-
-    Returns
-    -------
-    Numeric
-        Bus factor. [1]
-    """
+    """Bytes per byte of the message that nccom-test's bus bandwidth counts."""
     if op == "permute":
         return np.where(np.asarray(size) > 1, 1.0, 0.0)
     factor = collectives.gather_bus_factor(np.asarray(size, dtype=np.float64))
@@ -180,37 +144,9 @@ def link_bytes(
     algorithm: str = "auto",
     domain: int = 0,
 ) -> Floats:
-    """Bytes that one call puts on every directed link of a domain.
+    """Bytes that one call puts on every directed link of a domain [B].
 
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    op : str
-        all_reduce, all_gather, reduce_scatter, all_to_all or permute.
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-    num_ranks : int
-        Ranks in use.
-    message_bytes : float
-        Size column of nccom-test. [B]
-    constants : Constants
-        Rates and latencies that the choice of algorithm depends on.
-    algorithm : str
-        A name of ``ALGORITHMS``, or auto for the cheapest.
-    domain : int
-        Which domain; even groups load all domains in use alike. Beyond the first four, uneven groups give the
-        largest load of each link over all domains.
-
-    Returns
-    -------
-    NDArray
-        One entry per link of the fabric. [B]
-
-    Raises
-    ------
-    InvalidInputError
-        Unknown operation, or an algorithm that does not run on a group of this shape.
+    Raises InvalidInputError (unknown operation, or an algorithm that does not run on a group of this shape).
     """
     table = lines(fabric, op, dims, num_ranks, constants, algorithm)
     if not table.plans or domain * fabric.ranks_per_domain >= num_ranks:
@@ -220,20 +156,7 @@ def link_bytes(
 
 
 def plan_link_bytes(plan: Plan, domain: int = 0) -> Floats:
-    """Bytes on every link of a domain per byte of the message.
-
-    Parameters
-    ----------
-    plan : Plan
-        A way of running a collective.
-    domain : int
-        Which domain; even groups load all domains alike.
-
-    Returns
-    -------
-    NDArray
-        One entry per link. [1]
-    """
+    """Bytes on every link of a domain per byte of the message."""
     total = np.zeros(plan.stages[0][0].links.shape[2])
     for stage, share in plan.stages:
         total += share * (stage.count @ stage.links[:, min(domain, stage.links.shape[1] - 1)])
@@ -241,22 +164,7 @@ def plan_link_bytes(plan: Plan, domain: int = 0) -> Floats:
 
 
 def stage_price(fabric: Fabric, stage: Stage, constants: Constants) -> tuple[Floats, Floats]:
-    """Latency and time per byte of each step of a stage.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    stage : Stage
-        Loads per byte of the message.
-    constants : Constants
-        Rates and latencies of the profile.
-
-    Returns
-    -------
-    tuple of NDArray
-        Seconds, and seconds per byte, of one repetition of each step.
-    """
+    """Latency and time per byte of each step of a stage."""
     latencies = np.array([constants.chip_latency, constants.link_latency, constants.nic_latency])
     fixed = np.where(stage.uses, latencies, 0.0).max(axis=1)
     rates = fabric.link_bandwidth * constants.link_efficiency

@@ -21,22 +21,7 @@ _MOST_PAIRS: Final = 2**20
 
 
 def permute_plan(fabric: Fabric, dims: Dims, num_ranks: int) -> Plan:
-    """Circular permute: each member sends the message to the next one.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-    num_ranks : int
-        Ranks in use.
-
-    Returns
-    -------
-    Plan
-        One step.
-    """
+    """Circular permute: each member sends the message to the next one."""
     ranks = group_ranks(dims, num_ranks)
     step = _step(1, [(ranks, np.roll(ranks, -1, axis=1), 1.0)], 2.0)
     return Plan("ring", "ring", ((stage(fabric, [step], min(fabric.ranks_per_chip, num_ranks)), 1.0),))
@@ -50,28 +35,7 @@ def uneven_plans(
     inner_of: Callable[[str], Sequence[Plan]] | None = None,
     outer: Dims = (),
 ) -> tuple[Plan, ...]:
-    """Ways of running an operation on groups of any shape.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links and levels.
-    op : str
-        all_reduce, all_gather, reduce_scatter or all_to_all.
-    dims : tuple of (int, int)
-        Stride and size, innermost first. [ranks]
-    num_ranks : int
-        Ranks in use.
-    inner_of : Callable or None
-        Plans on the even part of the group inside each chip or instance, where it has one.
-    outer : tuple of (int, int)
-        What is left of the group outside that part. [ranks]
-
-    Returns
-    -------
-    tuple of Plan
-        In rank order, and on two levels where there is an even inner part.
-    """
+    """Ways of running an operation on groups of any shape."""
     found = _in_rank_order(fabric, op, dims, num_ranks)
     if inner_of is None:
         return found

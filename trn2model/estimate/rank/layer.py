@@ -19,40 +19,12 @@ _DENSE_WEIGHTS: Final = frozenset({"lm_head", "router"})
 
 
 def sparse_operators(operators: Sequence[Operator], pattern: str) -> NDArray[np.bool_]:
-    """Which GEMMs run on weights thinned by a sparsity pattern: those of the layers, router and head apart.
-
-    Parameters
-    ----------
-    operators : Sequence of Operator
-        The rows.
-    pattern : str
-        Name of the pattern.
-
-    Returns
-    -------
-    NDArray of bool
-        All false when the pattern is dense.
-    """
+    """Which GEMMs run on weights thinned by a sparsity pattern: those of the layers, router and head apart."""
     return np.array([pattern != "dense" and o.weighted and o.name not in _DENSE_WEIGHTS for o in operators])
 
 
 def layer_operators(layer: Layer, model: ModelSpec, work: RankWork) -> list[Operator]:
-    """Operators of one layer in execution order.
-
-    Parameters
-    ----------
-    layer : Layer
-        The kind of layer.
-    model : ModelSpec
-        The model it belongs to.
-    work : RankWork
-        What the rank computes.
-
-    Returns
-    -------
-    list of Operator
-        From the attention norm to the last residual.
-    """
+    """Operators of one layer in execution order."""
     hidden = float(model.hidden_size)
     mixer = _latent_attention if layer.attention.latent is not None else _grouped_attention
     operators = [_norm("attention_norm", hidden, model, work), *mixer(layer.attention, hidden, work)]
@@ -66,43 +38,13 @@ def layer_operators(layer: Layer, model: ModelSpec, work: RankWork) -> list[Oper
 
 
 def embedding_operators(model: ModelSpec, work: RankWork) -> list[Operator]:
-    """Operators of the first stage before its layers.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    work : RankWork
-        What the rank computes.
-
-    Returns
-    -------
-    list of Operator
-        The embedding look-up, which costs no FLOP.
-    """
+    """Operators of the first stage before its layers."""
     moved = 2.0 * work.tokens * model.hidden_size * work.element_bytes
     return [Operator("embedding", stream_bytes=moved)]
 
 
 def head_operators(model: ModelSpec, work: RankWork, head_tokens: Numeric, loss: bool) -> list[Operator]:
-    """Operators of the last stage after its layers.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    work : RankWork
-        What the rank computes.
-    head_tokens : Numeric
-        Tokens whose logits are wanted: all in training, one per sequence in serving. [1]
-    loss : bool
-        Cross-entropy over the vocabulary, or sampling where false.
-
-    Returns
-    -------
-    list of Operator
-        Final norm, lm_head, and loss or sampling.
-    """
+    """Operators of the last stage after its layers."""
     hidden = float(model.hidden_size)
     vocab = model.vocab_size / work.tp
     logits = head_tokens * vocab

@@ -95,31 +95,12 @@ class OperatorTable:
 
     @property
     def bound(self) -> NDArray[np.int64]:
-        """Engine that takes longest, as an index into ENGINES.
-
-        Returns
-        -------
-        NDArray
-            Codes of shape (operators, ...).
-        """
+        """Engine that takes longest, as an index into ENGINES."""
         return roofline.bound_engine(self.tensor_time, self.vector_time, self.scalar_time, self.hbm_time)
 
 
 def stack(operators: Sequence[Operator], shape: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
-    """Columns of the operators' quantities, one row each.
-
-    Parameters
-    ----------
-    operators : Sequence of Operator
-        The rows.
-    shape : tuple of int
-        Shape of the plans.
-
-    Returns
-    -------
-    dict
-        Column name to array of shape (operators, *shape).
-    """
+    """Columns of the operators' quantities, one row each."""
     table = np.empty((len(_NUMERIC_COLUMNS), len(operators), *shape))
     for column, name in enumerate(_NUMERIC_COLUMNS):
         values = table[column]
@@ -140,28 +121,6 @@ def evaluate(
     r"""Time of every operator on one rank.
 
     .. math:: t = \max(t_{tensor}, t_{vector}, t_{scalar}, t_{HBM}) + (1 - o) \min(t_{tensor}, t_{HBM}) + t_{fixed}
-
-    Parameters
-    ----------
-    operators : Sequence of Operator
-        The rows.
-    shape : tuple of int
-        Shape of the plans.
-    widths : Widths
-        Bytes per element of GEMM operands.
-    sparse_rows : NDArray of bool, shape (operators,)
-        GEMMs that run at the sparse rate on weights stored under the pattern.
-    rates : Rates
-        Dense and sparse FLOP rates. [FLOP/s]
-    core : LogicalCore
-        The rank's resources.
-    constants : Constants
-        The profile.
-
-    Returns
-    -------
-    OperatorTable
-        FLOP, bytes and times of one execution.
     """
     c = stack(operators, shape)
     expand = (slice(None),) + (None,) * len(shape)
@@ -234,16 +193,5 @@ def _stream_bytes(
 
 
 def tile_cores(core: LogicalCore) -> int:
-    """Physical matmul arrays among which one GEMM of a rank is split.
-
-    Parameters
-    ----------
-    core : LogicalCore
-        The rank's resources.
-
-    Returns
-    -------
-    int
-        Cores of the rank on Trainium; a GPU's tile already belongs to the whole device.
-    """
+    """Physical matmul arrays among which one GEMM of a rank is split."""
     return core.cores_per_rank if core.chip.family == "trainium" else 1

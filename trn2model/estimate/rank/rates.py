@@ -14,20 +14,7 @@ from trn2model.specs.resolve import Resolved
 def rank_rates(resolved: Resolved) -> Rates:
     """Dense and sparse rates of one rank for the scenario's matmul dtype, as far as kernels of that dtype reach.
 
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    Rates
-        Rates and contraction tiles.
-
-    Raises
-    ------
-    UnsupportedError
-        The chip publishes no rate for the dtype, or cannot run the pattern.
+    Raises UnsupportedError (the chip publishes no rate for the dtype, or cannot run the pattern).
     """
     scenario, core = resolved.scenario, resolved.core
     pattern = sparsity(scenario.sparsity)
@@ -48,28 +35,9 @@ def _reached_fraction(precision: str, constants: Constants) -> float:
 
 
 def sparse_rate(core: LogicalCore, precision: str, pattern: SparsityPattern, peak_basis: str) -> float:
-    """Rate of one rank on weights with a pattern, counted in dense FLOP.
+    """Rate of one rank on weights with a pattern, counted in dense FLOP [FLOP/s].
 
-    Parameters
-    ----------
-    core : LogicalCore
-        The rank's resources.
-    precision : str
-        Matmul dtype.
-    pattern : SparsityPattern
-        Which weights are kept.
-    peak_basis : str
-        Whose sparse peak caps the rate.
-
-    Returns
-    -------
-    float
-        Dense-equivalent rate. [FLOP/s]
-
-    Raises
-    ------
-    UnsupportedError
-        The chip has no such pattern, or no sparse rate for the dtype.
+    Raises UnsupportedError (the chip has no such pattern, or no sparse rate for the dtype).
     """
     dense = core.flop_rate(precision)
     if pattern.kept == pattern.group:
@@ -81,28 +49,9 @@ def sparse_rate(core: LogicalCore, precision: str, pattern: SparsityPattern, pea
 
 
 def sparse_peak(chip: Chip, precision: str, pattern: str, peak_basis: str) -> float:
-    """Published sparse peak of a chip.
+    """Published sparse peak of a chip [FLOP/s].
 
-    Parameters
-    ----------
-    chip : Chip
-        The accelerator.
-    precision : str
-        Matmul dtype.
-    pattern : str
-        Name of the pattern.
-    peak_basis : str
-        Whose figure.
-
-    Returns
-    -------
-    float
-        Peak of the whole chip. [FLOP/s]
-
-    Raises
-    ------
-    UnsupportedError
-        The chip has no such pattern, or no sparse rate for the dtype.
+    Raises UnsupportedError (the chip has no such pattern, or no sparse rate for the dtype).
     """
     if pattern not in chip.sparsity_patterns:
         known = ", ".join(chip.sparsity_patterns) or "none"
@@ -116,40 +65,14 @@ def sparse_peak(chip: Chip, precision: str, pattern: str, peak_basis: str) -> fl
 
 
 def attention_rate(core: LogicalCore, precision: str) -> float:
-    """Rate of the attention matmuls: fp8 plans keep them in 16 bits.
-
-    Parameters
-    ----------
-    core : LogicalCore
-        The rank's resources.
-    precision : str
-        Matmul dtype of the weights' GEMMs.
-
-    Returns
-    -------
-    float
-        Dense rate. [FLOP/s]
-    """
+    """Rate of the attention matmuls: fp8 plans keep them in 16 bits [FLOP/s]."""
     return core.flop_rate("bf16" if precision == "fp8" else precision)
 
 
 def mfu_flop_rate(resolved: Resolved) -> float:
-    """Dense peak of all rented chips in the compute dtype: the base of MFU, never sparse.
+    """Dense peak of all rented chips in the compute dtype: the base of MFU, never sparse [FLOP/s].
 
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    float
-        Rate of the whole job's chips. [FLOP/s]
-
-    Raises
-    ------
-    UnsupportedError
-        The chip publishes no rate for the dtype.
+    Raises UnsupportedError (the chip publishes no rate for the dtype).
     """
     chips = resolved.system.num_chips * resolved.scenario.count
     return chips * chip_flop_rate(resolved.system.chip, resolved.scenario.precision)

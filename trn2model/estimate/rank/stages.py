@@ -30,22 +30,8 @@ class StageTable:
 def layers_of_stage(num_layers: int, pp: int, interleave: int) -> list[list[int]]:
     """Indices of the layers that each stage holds.
 
-    Layers are dealt in order to pp·v chunks as evenly as they go; chunks that take one more are the ones after
-    the first, so that the ends, which also hold embedding and head, are the last to be heavier.
-
-    Parameters
-    ----------
-    num_layers : int
-        Layers of the model.
-    pp : int
-        Pipeline stages.
-    interleave : int
-        Virtual chunks per stage.
-
-    Returns
-    -------
-    list of list of int
-        Layer indices, one list per stage.
+    Layers are dealt in order to pp·v chunks as evenly as they go; chunks that take one more are the ones after the
+    first, so that the ends, which also hold embedding and head, are the last to be heavier.
 
     Examples
     --------
@@ -70,24 +56,7 @@ def layers_of_stage(num_layers: int, pp: int, interleave: int) -> list[list[int]
 def stage_runs(
     layer_sequence: tuple[int, ...], num_kinds: int, pp: int, interleave: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Runs of equal neighbouring stages.
-
-    Parameters
-    ----------
-    layer_sequence : tuple of int
-        Kind of each layer.
-    num_kinds : int
-        Number of kinds.
-    pp : int
-        Pipeline stages.
-    interleave : int
-        Virtual chunks per stage.
-
-    Returns
-    -------
-    tuple of NDArray
-        Counts of shape (runs, num_kinds + 2), positions and lengths of shape (runs,).
-    """
+    """Runs of equal neighbouring stages."""
     rows = np.zeros((pp, num_kinds + 2))
     for stage, layers in enumerate(layers_of_stage(len(layer_sequence), pp, interleave)):
         for layer in layers:
@@ -99,22 +68,7 @@ def stage_runs(
 
 
 def stage_table(model: ModelSpec, pp: Numeric, interleave: Numeric) -> StageTable:
-    """Runs of equal stages of every plan of a batch.
-
-    Parameters
-    ----------
-    model : ModelSpec
-        The model.
-    pp : Numeric, shape (...)
-        Pipeline stages. [1]
-    interleave : Numeric, shape (...)
-        Virtual chunks per stage. [1]
-
-    Returns
-    -------
-    StageTable
-        One table per distinct (pp, interleave), spread over the plans.
-    """
+    """Runs of equal stages of every plan of a batch."""
     kinds = len(model.layer_kinds)
     if np.ndim(pp) == 0 and np.ndim(interleave) == 0:
         return _single_table(model.layer_sequence, kinds, int(pp), int(interleave))

@@ -48,34 +48,10 @@ class RankWork:
 
 
 def activation_bytes(precision: str) -> float:
-    """Bytes per element of activations between operators: fp8 matmuls keep 16-bit activations.
-
-    Parameters
-    ----------
-    precision : str
-        Matmul dtype.
-
-    Returns
-    -------
-    float
-        Bytes per element. [B]
-    """
+    """Bytes per element of activations between operators: fp8 matmuls keep 16-bit activations [B]."""
     return max(dtype(precision).storage_bytes, dtype("bf16").storage_bytes)
 
 
 def expert_imbalance(spec: Moe, work: RankWork) -> Numeric:
-    """Load of the busiest expert over the mean, as far as routing can take it.
-
-    Parameters
-    ----------
-    spec : Moe
-        The experts.
-    work : RankWork
-        What the rank computes.
-
-    Returns
-    -------
-    Numeric
-        At least 1. [1]
-    """
+    """Load of the busiest expert over the mean, as far as routing can take it."""
     return moe.bounded_imbalance(work.moe_imbalance, float(spec.num_experts), float(spec.experts_per_token))

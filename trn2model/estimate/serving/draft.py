@@ -20,20 +20,7 @@ EAGLE: Final = "eagle"
 
 
 def draft_resolved(resolved: Resolved, draft: ModelSpec) -> Resolved:
-    """Scenario as the draft model sees it: the same ranks in one stage, as many of them as divide its heads.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario of the large model.
-    draft : ModelSpec
-        The draft model.
-
-    Returns
-    -------
-    Resolved
-        With the draft in the model's place; a dense draft of a mixture-of-experts model has no expert axis.
-    """
+    """Scenario as the draft model sees it: the same ranks in one stage, as many of them as divide its heads."""
     plan = resolved.plan
     shared = np.gcd(plan.tp.astype(np.int64), resolved.limits.draft_heads).astype(np.float64)
     ones = np.ones(plan.shape)
@@ -41,20 +28,7 @@ def draft_resolved(resolved: Resolved, draft: ModelSpec) -> Resolved:
 
 
 def with_draft(verified: Pass, drafts: Pass) -> Pass:
-    """Pass of the large model with that of its draft in the same graph, so that the host pays once.
-
-    Parameters
-    ----------
-    verified : Pass
-        The large model.
-    drafts : Pass
-        All passes of the draft model.
-
-    Returns
-    -------
-    Pass
-        With a part "draft".
-    """
+    """Pass of the large model with that of its draft in the same graph, so that the host pays once."""
     fused = drafts.time - drafts.parts["fixed"]
     return replace(
         verified,
@@ -66,20 +40,7 @@ def with_draft(verified: Pass, drafts: Pass) -> Pass:
 
 
 def draft_weight_bytes(resolved: Resolved, draft: ModelSpec) -> Numeric:
-    """Weights of the draft on every stage; an EAGLE draft uses the embedding and the head of the large model.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario of the large model.
-    draft : ModelSpec
-        The draft model.
-
-    Returns
-    -------
-    Numeric
-        Of one rank. [B]
-    """
+    """Weights of the draft on every stage; an EAGLE draft uses the embedding and the head of the large model [B]."""
     small = draft_resolved(resolved, draft)
     ones = np.ones(resolved.plan.shape)
     stages = stage_table(draft, ones, ones)
@@ -91,21 +52,6 @@ def draft_weight_bytes(resolved: Resolved, draft: ModelSpec) -> Numeric:
 
 
 def draft_kv_bytes(resolved: Resolved, draft: ModelSpec, tokens: Numeric) -> Numeric:
-    """Cache of the draft for one sequence.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario of the large model.
-    draft : ModelSpec
-        The draft model.
-    tokens : Numeric
-        Length of the sequence. [token]
-
-    Returns
-    -------
-    Numeric
-        Of one rank. [B]
-    """
+    """Cache of the draft for one sequence [B]."""
     small = draft_resolved(resolved, draft)
     return kv_bytes(draft, tokens, dtype(resolved.kv_dtype).storage_bytes, small.plan.tp) / resolved.plan.cp

@@ -33,19 +33,6 @@ def serving_memory(resolved: Resolved, prefill: RankWork) -> ServingMemory:
     .. math::
         n_{max} = ep \min\left( \left\lfloor \frac{C - W - R - a T}{K + L} \right\rfloor,
         \left\lfloor \frac{C - W - R}{K + L + a s} \right\rfloor \right)
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    prefill : RankWork
-        The prefill pass of T tokens, whose working space per token, a, is that of decode too.
-
-    Returns
-    -------
-    ServingMemory
-        Parts sum to what is used. Each sequence adds its cache and its logits, and s tokens to a decode step, which
-        works in the same space as prefill; where not even the weights fit, no request does.
     """
     plan, requests, model = resolved.plan, resolved.requests, resolved.model
     stages = stage_table(model, plan.pp, np.ones(plan.shape))
@@ -81,20 +68,7 @@ def serving_memory(resolved: Resolved, prefill: RankWork) -> ServingMemory:
 
 
 def kv_rank_bytes(resolved: Resolved, tokens: Numeric) -> NDArray[np.float64]:
-    """Cache of one sequence on a rank of each distinct stage.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    tokens : Numeric
-        Length of the sequence. [token]
-
-    Returns
-    -------
-    NDArray, shape (stages, ...)
-        Bytes, replicated heads included. [B]
-    """
+    """Cache of one sequence on a rank of each distinct stage [B]."""
     plan, model = resolved.plan, resolved.model
     stages = stage_table(model, plan.pp, np.ones(plan.shape))
     width = dtype(resolved.kv_dtype).storage_bytes

@@ -50,26 +50,7 @@ def prefill_work(
     prompts: Numeric = 1.0,
     span_tokens: Numeric = 0.0,
 ) -> RankWork:
-    """What one rank computes for prompts in one pass, or in the mean over their chunks.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    query_tokens : Numeric
-        Tokens computed of each prompt. [token]
-    context_tokens : Numeric
-        Tokens seen, these included. [token]
-    prompts : Numeric
-        Prompts of the pass, shared out among the expert-parallel ranks. [1]
-    span_tokens : Numeric
-        Tokens of all chunks together; 0 for a prompt computed whole. [token]
-
-    Returns
-    -------
-    RankWork
-        Tokens, contexts and shares.
-    """
+    """What one rank computes for prompts in one pass, or in the mean over their chunks."""
     plan = resolved.plan
     sequences = np.ceil(prompts / plan.ep)
     tokens = sequences * query_tokens / plan.cp
@@ -86,26 +67,7 @@ def decode_work(
     context_tokens: Numeric,
     span_tokens: Numeric = 0.0,
 ) -> RankWork:
-    """What one rank computes in one decode step; the expert-parallel ranks share the batch.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    sequences : Numeric
-        Batch that passes the stages together. [1]
-    tokens_per_sequence : Numeric
-        1, or more when drafts are verified. [token]
-    context_tokens : Numeric
-        Tokens in the cache. [token]
-    span_tokens : Numeric
-        Stretch of contexts, around this one, over which the step is the mean. [token]
-
-    Returns
-    -------
-    RankWork
-        Tokens, contexts and shares.
-    """
+    """What one rank computes in one decode step; the expert-parallel ranks share the batch."""
     local = np.ceil(sequences / resolved.plan.ep)
     tokens = local * tokens_per_sequence
     routed = sequences * tokens_per_sequence
@@ -114,24 +76,7 @@ def decode_work(
 
 
 def serving_pass(resolved: Resolved, work: RankWork, network: Network, head_tokens: Numeric) -> Pass:
-    """Cost of one pass through all stages.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up; its model is the one that runs.
-    work : RankWork
-        What one rank computes.
-    network : Network
-        Where groups sit.
-    head_tokens : Numeric
-        Tokens whose logits are wanted. [token]
-
-    Returns
-    -------
-    Pass
-        Parts sum to the time.
-    """
+    """Cost of one pass through all stages."""
     model, plan = resolved.model, resolved.plan
     blocks = [layer_operators(layer, model, work) for layer in model.layer_kinds]
     blocks += [embedding_operators(model, work), head_operators(model, work, head_tokens, loss=False)]
@@ -171,20 +116,7 @@ def serving_pass(resolved: Resolved, work: RankWork, network: Network, head_toke
 
 
 def scaled(one: Pass, factor: Numeric) -> Pass:
-    """Several equal passes, one after another.
-
-    Parameters
-    ----------
-    one : Pass
-        The pass.
-    factor : Numeric
-        How many. [1]
-
-    Returns
-    -------
-    Pass
-        Times, bytes and counts multiplied.
-    """
+    """Several equal passes, one after another."""
     return replace(
         one,
         time=one.time * factor,

@@ -53,31 +53,12 @@ class OperatingPoint:
     message: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Point as JSON values.
-
-        Returns
-        -------
-        dict
-            Field name to value.
-        """
+        """Point as JSON values."""
         return dict(to_json(self))
 
 
 def concurrency_sweep(scenario: Scenario, concurrencies: NDArray[np.int64] | None = None) -> ServingSweep:
-    """Estimates over concurrency, each with a graph compiled for it.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A single plan; its own concurrency and compiled batch give way.
-    concurrencies : NDArray of int, optional
-        Requests per replica; powers of two up to what fits, and that itself, if left out. [1]
-
-    Returns
-    -------
-    ServingSweep
-        One batched estimate.
-    """
+    """Estimates over concurrency, each with a graph compiled for it."""
     if concurrencies is None:
         most = largest_concurrency(scenario)
         powers = 2 ** np.arange(int(np.log2(max(most, 1))) + 2)
@@ -86,22 +67,7 @@ def concurrency_sweep(scenario: Scenario, concurrencies: NDArray[np.int64] | Non
 
 
 def context_sweep(scenario: Scenario, tokens: NDArray[np.int64], *, own_bucket: bool = False) -> ServingSweep:
-    """Estimates over the prompt's length, each in the bucket that holds it.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A single plan; its own prompt length and bucket give way.
-    tokens : NDArray of int
-        Prompt lengths. [token]
-    own_bucket : bool
-        Keep the scenario's bucket for every prompt that it holds.
-
-    Returns
-    -------
-    ServingSweep
-        One batched estimate.
-    """
+    """Estimates over the prompt's length, each in the bucket that holds it."""
     swept = replace(scenario, context_bucket=AUTO, input_tokens=np.asarray(tokens, dtype=np.int64))
     if not own_bucket or scenario.context_bucket == AUTO:
         return _sweep(swept, "input_tokens", tokens)
@@ -111,39 +77,13 @@ def context_sweep(scenario: Scenario, tokens: NDArray[np.int64], *, own_bucket: 
 
 
 def largest_concurrency(scenario: Scenario) -> int:
-    """Requests per replica that fit into HBM beside the weights.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A single plan.
-
-    Returns
-    -------
-    int
-        0 where not even the weights fit; at most what the field allows.
-    """
+    """Requests per replica that fit into HBM beside the weights."""
     one = replace(scenario, concurrency=1, compiled_batch=AUTO)
     return min(int(estimate_serving(resolve(one, "serve")).max_concurrency), _MOST)
 
 
 def operating_point(scenario: Scenario, max_ttft: float | None = None, max_tpot: float | None = None) -> OperatingPoint:
-    """Concurrency with the largest throughput among those that fit and meet the limits.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A single plan; its own concurrency and compiled batch give way.
-    max_ttft : float, optional
-        Longest time to first token of a prompt that finds its replica free. [s]
-    max_tpot : float, optional
-        Longest mean time per output token, prefill stalls of full replicas included. [s]
-
-    Returns
-    -------
-    OperatingPoint
-        The point, and which limit holds it there.
-    """
+    """Concurrency with the largest throughput among those that fit and meet the limits."""
     most = largest_concurrency(scenario)
     tried = _candidates(max(most, 1))
     estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
@@ -175,22 +115,7 @@ def _best(
 def latency_violations(
     estimate: ServingEstimate, max_ttft: float | None, max_tpot: float | None
 ) -> tuple[Violation, ...]:
-    """Latency limits that a single plan breaks; memory has violations of its own.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    max_ttft : float or None
-        Longest time to first token. [s]
-    max_tpot : float or None
-        Longest mean time per output token, prefill stalls included. [s]
-
-    Returns
-    -------
-    tuple of Violation
-        At most one per limit.
-    """
+    """Latency limits that a single plan breaks; memory has violations of its own."""
     found = []
     if max_ttft is not None and estimate.ttft > max_ttft:
         remedy = "raise tp or cp, shorten the prompt or its bucket, or use fp8"

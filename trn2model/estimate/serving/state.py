@@ -28,24 +28,7 @@ class SteadyState(NamedTuple):
 def steady_state(
     resolved: Resolved, prefill: tuple[Pass, Numeric], token_time: Numeric, transfer_time: Numeric
 ) -> SteadyState:
-    """What full replicas reach: each slot takes the next request when one ends.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario resolved for serving.
-    prefill : tuple of Pass and Numeric
-        A prefill pass and its prompts [1].
-    token_time : Numeric
-        Time per output token without stalls. [s]
-    transfer_time : Numeric
-        Transfer of the cache of one prompt; 0 where a replica does both phases. [s]
-
-    Returns
-    -------
-    SteadyState
-        Where prefill runs apart, decode is never stalled and the slower phase sets the rate.
-    """
+    """What full replicas reach: each slot takes the next request when one ends."""
     plan, requests = resolved.plan, resolved.requests
     output, concurrency = requests.output_tokens, requests.concurrency
     one, prompts = prefill
@@ -63,19 +46,7 @@ def steady_state(
 
 
 def kv_transfer(resolved: Resolved, network: Network) -> Numeric:
-    """Transfer of the cache of one prompt from a prefill replica to a decode replica, over the links between them.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario resolved for serving.
-    network : Network
-        Where replicas sit: neighbours inside an instance use its links, others EFA.
-
-    Returns
-    -------
-    Numeric
-        0 where a replica does both phases. [s]
+    """Transfer of the cache of one prompt from a prefill replica to a decode replica, over the links between them [s].
 
     Notes
     -----
@@ -88,18 +59,7 @@ def kv_transfer(resolved: Resolved, network: Network) -> Numeric:
 
 
 def serving_notes(resolved: Resolved) -> tuple[str, ...]:
-    """What the serving estimate of a scenario takes for granted.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario resolved for serving.
-
-    Returns
-    -------
-    tuple of str
-        One sentence each.
-    """
+    """What the serving estimate of a scenario takes for granted."""
     requests, model = resolved.requests, resolved.model
     notes = []
     if np.any(requests.context_bucket > requests.prefill_tokens):

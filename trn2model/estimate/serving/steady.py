@@ -62,24 +62,12 @@ class ServingEstimate:
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
-        """Why a single scenario does not fit.
-
-        Returns
-        -------
-        tuple of Violation
-            Empty when it fits.
-        """
+        """Why a single scenario does not fit."""
         return memory_violations(self.memory, self.resolved) if np.ndim(self.ttft) == 0 else ()
 
     @property
     def communication(self) -> dict[str, tuple[CommunicationUse, ...]]:
-        """Collectives of both phases, their algorithms by name for a single scenario.
-
-        Returns
-        -------
-        dict
-            "prefill" and "decode" to kinds of collective, summed over the pass of one rank.
-        """
+        """Collectives of both phases, their algorithms by name for a single scenario."""
         phases = {"prefill": self.prefill.communication, "decode": self.decode.communication}
         return {phase: tuple(_named(use) for use in uses) for phase, uses in phases.items()}
 
@@ -168,21 +156,6 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
 def prefill_pass(resolved: Resolved, network: Network, prompts: Numeric | None = None) -> tuple[Pass, RankWork]:
     """Prefill of one prompt (or several together): its bucket whole, or in equal chunks with a growing context.
 
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario resolved for serving.
-    network : Network
-        Where groups sit.
-    prompts : Numeric or None
-        Prompts of the pass. None: a prompt that finds the replica free, with which a static graph computes one on
-        every expert-parallel rank. [1]
-
-    Returns
-    -------
-    tuple of Pass and RankWork
-        The sum over the chunks, and the work of one chunk (at the mean context).
-
     Notes
     -----
     A static graph pads the last chunk; other engines compute what is left, here as chunks a little smaller.
@@ -207,22 +180,7 @@ def prefill_pass(resolved: Resolved, network: Network, prompts: Numeric | None =
 
 
 def batched_prefill(resolved: Resolved, network: Network, single: Pass) -> tuple[Pass, Numeric]:
-    """Prefill pass of replicas that are full, and its prompts.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario resolved for serving.
-    network : Network
-        Where groups sit.
-    single : Pass
-        Prefill of one prompt.
-
-    Returns
-    -------
-    tuple of Pass and Numeric
-        The pass and its prompts [1]: one per ep rank with static graphs; as many as fill a pass without.
-    """
+    """Prefill pass of replicas that are full, and its prompts."""
     plan, requests = resolved.plan, resolved.requests
     if has_static_graphs(resolved.system.chip):
         return single, plan.ep
@@ -236,22 +194,6 @@ def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric, s
 
     With pipeline stages the batch travels in groups, one behind the other; where the stage that works longest makes
     them wait, the part "wait" says how long.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario resolved for serving.
-    network : Network
-        Where groups sit.
-    context_tokens : Numeric
-        Tokens in the cache. [token]
-    span_tokens : Numeric
-        Stretch of contexts, around this one, over which the step is the mean. [token]
-
-    Returns
-    -------
-    Pass
-        The step of the large model; drafts add a part of their own to its time.
     """
     requests = resolved.requests
     per_sequence = 1.0 + requests.draft_tokens
@@ -267,19 +209,9 @@ def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric, s
 
 
 def decode_context(resolved: Resolved) -> Numeric:
-    r"""Tokens of the cache that a decode step reads, in the mean over the output.
+    r"""Tokens of the cache that a decode step reads, in the mean over the output [token].
 
     .. math:: i + \tfrac{o}{2} + p \, \tfrac{o}{2}
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario resolved for serving.
-
-    Returns
-    -------
-    Numeric
-        The live context, and the share :math:`p` of what the compiled graph holds beyond it. [token]
 
     Notes
     -----
@@ -292,18 +224,7 @@ def decode_context(resolved: Resolved) -> Numeric:
 
 
 def decode_span(resolved: Resolved) -> Numeric:
-    """Stretch of contexts that the steps of a request cover, around `decode_context`.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario resolved for serving.
-
-    Returns
-    -------
-    Numeric
-        The output, less the share that a compiled graph reads from the first step on. [token]
-    """
+    """Stretch of contexts that the steps of a request cover, around `decode_context` [token]."""
     return resolved.requests.output_tokens * (1.0 - resolved.profile.constants.kv_padding)
 
 

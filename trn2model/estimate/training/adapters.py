@@ -20,18 +20,7 @@ _EXPERT: Final = "expert_"
 
 
 def is_adapter(operator: Operator) -> bool:
-    """Whether an operator belongs to an adapter.
-
-    Parameters
-    ----------
-    operator : Operator
-        A row.
-
-    Returns
-    -------
-    bool
-        True for the two GEMMs of an adapter.
-    """
+    """Whether an operator belongs to an adapter."""
     return operator.name.startswith(_PREFIX)
 
 
@@ -39,20 +28,6 @@ def with_adapters(operators: list[Operator], resolved: Resolved) -> list[Operato
     r"""Operators of a layer with the adapters of its matrices: down to the rank, and up again.
 
     .. math:: y = W x + B (A x), \quad A: r \times K, \; B: N \times r
-
-    Parameters
-    ----------
-    operators : list of Operator
-        Operators of one layer.
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    list of Operator
-        The same list where nothing is adapted. Matrices that one GEMM fuses share an adapter. Tensor parallelism
-        divides the side of an adapter that it divides in the matrix. Adapters read what their matrix reads and add
-        to what it writes, which a fused kernel does without going to HBM again.
 
     References
     ----------
@@ -74,18 +49,6 @@ def adapter_parameters(resolved: Resolved, work: RankWork) -> NDArray[np.float64
     r"""Adapter parameters of one rank per block.
 
     .. math:: P = \sum r (K + N)
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up; its rank may be 0.
-    work : RankWork
-        What one rank computes for one microbatch.
-
-    Returns
-    -------
-    NDArray
-        Shape (blocks, ...); 0 for embedding and head. [1]
     """
     model, rank = resolved.model, float(resolved.scenario.lora_rank)
     blocks = np.zeros((len(model.layer_kinds) + 2, *resolved.plan.shape))

@@ -26,16 +26,6 @@ class BlockMemory(NamedTuple):
 def block_memory(resolved: Resolved) -> BlockMemory:
     """Parameters with gradients and optimizer state, and activations, of the transformer blocks of a rank.
 
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    BlockMemory
-        The same numbers that a training estimate adds up, with embedding and head taken off the stages.
-
     References
     ----------
     .. [1] korthikanti-2022

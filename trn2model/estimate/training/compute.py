@@ -40,18 +40,7 @@ class TrainingCompute:
 
 
 def training_work(resolved: Resolved) -> RankWork:
-    """What one rank computes for one microbatch.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-
-    Returns
-    -------
-    RankWork
-        Tokens, contexts and shares.
-    """
+    """What one rank computes for one microbatch."""
     plan, scenario = resolved.plan, resolved.scenario
     tokens = plan.microbatch_size * plan.sequence_length / plan.cp
     return RankWork(
@@ -74,20 +63,7 @@ def training_work(resolved: Resolved) -> RankWork:
 
 
 def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
-    """Operators of forward, input-gradient and weight-gradient passes, timed at once and summed per block.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    work : RankWork
-        What one rank computes for one microbatch.
-
-    Returns
-    -------
-    TrainingCompute
-        Sums per block, in the order of `stages.StageTable.counts`.
-    """
+    """Operators of forward, input-gradient and weight-gradient passes, timed at once and summed per block."""
     model = resolved.model
     blocks = [with_adapters(layer_operators(layer, model, work), resolved) for layer in model.layer_kinds]
     blocks += [embedding_operators(model, work), head_operators(model, work, work.tokens, loss=True)]

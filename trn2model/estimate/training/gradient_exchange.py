@@ -35,26 +35,10 @@ def gradient_exchange(
     ZeRO 0 reduces gradients to all behind the last backward pass; 1 scatters them there and gathers updated weights
     behind the first forward pass; 2 does not hold whole gradients, so it scatters them in every microbatch; 3 gathers
     weights for forward and for backward of every microbatch too. Where ZeRO shards inside a domain, the shards of the
-    gradients are reduced once more across the domains. Gradients leave in buckets while backward goes on, all but
-    the share 1 - f that the last bucket makes:
+    gradients are reduced once more across the domains. Gradients leave in buckets while backward goes on, all but the
+    share 1 - f that the last bucket makes:
 
     .. math:: t_{exposed} = \sum_i t_i - \min(f \sum_i t_i, t_{window})
-
-    Parameters
-    ----------
-    shares : sequence of ParameterShare
-        Parameters by the group that replicates them.
-    network : Network
-        Where groups sit.
-    optimizer : Optimizer
-        Bytes of a gradient.
-    windows : Windows
-        Free time of one microbatch.
-
-    Returns
-    -------
-    list of CommunicationUse
-        One entry per group and operation that some plan sends anything with; none where nothing is replicated.
 
     Notes
     -----

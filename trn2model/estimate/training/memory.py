@@ -26,20 +26,7 @@ _MASK_BYTES = 1.0
 
 
 def activation_bytes_per_block(resolved: Resolved, work: RankWork) -> NDArray[np.float64]:
-    """Activations that one microbatch keeps for backward, per block of a stage.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    work : RankWork
-        What one rank computes for one microbatch.
-
-    Returns
-    -------
-    NDArray
-        Shape (blocks, ...): each layer kind, the embedding, the head. [B]
-    """
+    """Activations that one microbatch keeps for backward, per block of a stage [B]."""
     model, scenario = resolved.model, resolved.scenario
     kept = saved_groups(scenario.recompute, scenario.saved_operators)
     saved = np.zeros((len(model.layer_kinds) + 2, *resolved.plan.shape))
@@ -54,28 +41,10 @@ def activation_bytes_per_block(resolved: Resolved, work: RankWork) -> NDArray[np
 def saved_bytes(
     layer: Layer, model: ModelSpec, work: RankWork, recompute: str, kept: frozenset[str] = EVERYTHING
 ) -> Numeric:
-    r"""Activations of one layer and microbatch that wait for backward on one rank.
+    r"""Activations of one layer and microbatch that wait for backward on one rank [B].
 
-    For a plain 4h MLP with dropout, 16-bit, without sequence parallelism this is
-    :math:`s b h (10 + 24/t)`, and :math:`5 a s^2 b / t` more with an unfused attention kernel.
-
-    Parameters
-    ----------
-    layer : Layer
-        The kind of layer.
-    model : ModelSpec
-        The model it belongs to.
-    work : RankWork
-        What one rank computes for one microbatch.
-    recompute : str
-        none, or else the scores of an unfused attention kernel are computed again.
-    kept : frozenset of str
-        Groups of operators whose outputs are kept; the layer's input always is.
-
-    Returns
-    -------
-    Numeric
-        Bytes per rank. [B]
+    For a plain 4h MLP with dropout, 16-bit, without sequence parallelism this is :math:`s b h (10 + 24/t)`, and
+    :math:`5 a s^2 b / t` more with an unfused attention kernel.
 
     References
     ----------
@@ -133,41 +102,13 @@ def _feed_forward_bytes(spec: Mlp | Moe, hidden_size: float, work: RankWork, kee
 
 
 def logits_bytes(resolved: Resolved, work: RankWork) -> Numeric:
-    """Logits of one microbatch on the last stage: as computed, and their fp32 softmax kept for backward.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    work : RankWork
-        What one rank computes for one microbatch.
-
-    Returns
-    -------
-    Numeric
-        Bytes per rank. [B]
-    """
+    """Logits of one microbatch on the last stage: as computed, and their fp32 softmax kept for backward [B]."""
     vocab = float(resolved.model.vocab_size)
     return memory.logits_bytes(work.tokens, vocab, work.tp, work.element_bytes + _FP32_BYTES)
 
 
 def buffer_bytes(resolved: Resolved, work: RankWork, gathered_layer: NDArray[np.float64]) -> Numeric:
-    """Working space: a layer's transient activations, what tp and cp gather, and FSDP's gathered layers.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    work : RankWork
-        What one rank computes for one microbatch.
-    gathered_layer : NDArray
-        Weights of the largest layer of a rank before ZeRO-3 shards them. [B]
-
-    Returns
-    -------
-    Numeric
-        Bytes per rank. [B]
-    """
+    """Working space: a layer's transient activations, what tp and cp gather, and FSDP's gathered layers [B]."""
     model, scenario, plan = resolved.model, resolved.scenario, resolved.plan
     kept = saved_groups(scenario.recompute, scenario.saved_operators)
     transient: Numeric = np.zeros(plan.shape)
@@ -199,26 +140,7 @@ class StageMemory:
 def stage_memory(
     resolved: Resolved, stages: StageTable, work: RankWork, shares: Sequence[ParameterShare], adam: Optimizer
 ) -> StageMemory:
-    """HBM of one rank of every stage, and the use of the fullest.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    stages : StageTable
-        Blocks of the stages.
-    work : RankWork
-        What one rank computes for one microbatch.
-    shares : sequence of ParameterShare
-        Parameters by the group that replicates them.
-    adam : Optimizer
-        Bytes per parameter.
-
-    Returns
-    -------
-    StageMemory
-        Parts sum to what is used; the first of equal stages stands for all, because it holds most microbatches.
-    """
+    """HBM of one rank of every stage, and the use of the fullest."""
     plan = resolved.plan
     states = model_states(shares, plan.zero, adam)
     in_flight = _in_flight(resolved, stages)

@@ -19,20 +19,6 @@ def optimizer_step(resolved: Resolved, shares: Sequence[ParameterShare], adam: O
         t = \max(t_{vector}, t_{scalar}, t_{HBM}), \quad
         bytes = P (b_{gradient} + 2 b_{state}) + bytes_{weights}
 
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    shares : sequence of ParameterShare
-        Parameters by the group that replicates them.
-    adam : Optimizer
-        Bytes per parameter.
-
-    Returns
-    -------
-    tuple of Numeric
-        Time [s] and bytes [B]: each state is read and written, gradients are read, weights written.
-
     References
     ----------
     .. [1] adamw-2019

@@ -35,13 +35,7 @@ class StageTimes:
 
     @property
     def backward(self) -> Floats:
-        """Both halves of the backward pass.
-
-        Returns
-        -------
-        NDArray
-            Input and weight gradient. [s]
-        """
+        """Both halves of the backward pass [s]."""
         return self.input_gradient + self.weight_gradient
 
 
@@ -58,26 +52,7 @@ class PipelineStep(NamedTuple):
 def pipeline_step(
     resolved: Resolved, stages: StageTable, compute: TrainingCompute, calls: Sequence[Call], transfer: Transfer
 ) -> PipelineStep:
-    """Time of all microbatches through all stages.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    stages : StageTable
-        Blocks of the stages.
-    compute : TrainingCompute
-        Times of one microbatch per block.
-    calls : sequence of Call
-        Collectives of one microbatch.
-    transfer : Transfer
-        Sends between neighbouring stages.
-
-    Returns
-    -------
-    PipelineStep
-        Parts sum to the time; the bubble is what the heaviest stage waits.
-    """
+    """Time of all microbatches through all stages."""
     plan = resolved.plan
     exposed = exposed_times(calls, compute, resolved)
     times = _stage_times(stages, compute, exposed, transfer)

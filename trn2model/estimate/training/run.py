@@ -33,20 +33,6 @@ def training_run(resolved: Resolved, tokens_per_second: Numeric, checkpoint_byte
 
     .. math:: t = \frac{N}{r\,g}, \quad \delta = \frac{bytes}{n\,\beta}, \quad M = \frac{M_1}{n}
 
-    Parameters
-    ----------
-    resolved : Resolved
-        The scenario with all names looked up.
-    tokens_per_second : Numeric
-        Throughput between failures. [token/s]
-    checkpoint_bytes : Numeric
-        Weights, master and moments of the model. [B]
-
-    Returns
-    -------
-    TrainingRun
-        Time, cost, goodput, and what they follow from.
-
     Notes
     -----
     Training stops while a checkpoint is written; all instances write their shares at once.

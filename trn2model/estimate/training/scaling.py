@@ -45,20 +45,7 @@ class ScalingCurve:
 
 
 def scaling_counts(system: str, count: int) -> tuple[int, ...]:
-    """Numbers of machines worth looking at: powers of two, and the scenario's own.
-
-    Parameters
-    ----------
-    system : str
-        Name of the machine.
-    count : int
-        Machines of the scenario; 0 for none.
-
-    Returns
-    -------
-    tuple of int
-        Ascending.
-    """
+    """Numbers of machines worth looking at: powers of two, and the scenario's own."""
     most = max(_MOST_CHIPS // catalog.system(system).num_chips, 1)
     return tuple(sorted({2**n for n in range(most.bit_length())} | ({count} if count else set())))
 
@@ -66,26 +53,7 @@ def scaling_counts(system: str, count: int) -> tuple[int, ...]:
 def scaling_curve(scenario: Scenario, scaling: Scaling, counts: Sequence[int], system: str = "") -> ScalingCurve:
     """Training over a number of machines; data parallelism takes the ranks that are added.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        A single plan.
-    scaling : {"strong", "weak"}
-        Keep the global batch, or keep the batch per machine's chips.
-    counts : sequence of int
-        Numbers of machines.
-    system : str
-        Another machine to scale on; batch and ranks follow its chips. The scenario's own if left out.
-
-    Returns
-    -------
-    ScalingCurve
-        Counts whose plan means nothing, such as more replicas than sequences, are left out with the reason.
-
-    Raises
-    ------
-    InvalidInputError
-        The scaling is neither strong nor weak.
+    Raises InvalidInputError (the scaling is neither strong nor weak).
     """
     if scaling not in SCALINGS:
         raise InvalidInputError("scaling", scaling, "strong or weak", "choose one of the two")

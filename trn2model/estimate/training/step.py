@@ -74,46 +74,22 @@ class TrainingEstimate:
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
-        """Why a single plan does not fit; for a batch ask for one plan at a time.
-
-        Returns
-        -------
-        tuple of Violation
-            Empty when the plan fits.
-        """
+        """Why a single plan does not fit; for a batch ask for one plan at a time."""
         return memory_violations(self.memory, self.resolved) if np.ndim(self.step_time) == 0 else ()
 
     @cached_property
     def run(self) -> TrainingRun:
-        """Whole training run of the scenario's tokens: time, cost and goodput with failures and checkpoints.
-
-        Returns
-        -------
-        TrainingRun
-            Arrays where the plan holds arrays.
-        """
+        """Whole training run of the scenario's tokens: time, cost and goodput with failures and checkpoints."""
         return training_run(self.resolved, self.tokens_per_s, self.checkpoint_bytes)
 
     @cached_property
     def link_load(self) -> LinkLoad:
-        """Bytes and utilization of every directed link over the step of a single plan.
-
-        Returns
-        -------
-        LinkLoad
-            By axis and in all.
-        """
+        """Bytes and utilization of every directed link over the step of a single plan."""
         return step_link_load(self.network, self.communication, self.step_time)
 
     @property
     def links(self) -> LinkUse:
-        """Utilization of the busiest link and of the mean link.
-
-        Returns
-        -------
-        LinkUse
-            Shares of the links' rates over the step. [1]
-        """
+        """Utilization of the busiest link and of the mean link."""
         return self.link_load.use
 
     def to_dict(self) -> dict[str, Any]:

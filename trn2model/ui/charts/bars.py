@@ -49,28 +49,7 @@ class Row:
 def stacked_bar(
     words: Words, parts: Sequence[Part], axis_title: str, limit: Limit | None, table: Table, mode: Mode
 ) -> Chart:
-    """One horizontal bar of parts, with the values in the legend and an optional limit line.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    parts : Sequence of Part
-        From the axis outwards; parts of size zero are left out.
-    axis_title : str
-        Quantity and unit.
-    limit : Limit or None
-        Line to compare with; what lies beyond it is hatched.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """One horizontal bar of parts, with the values in the legend and an optional limit line."""
     colours = palette(mode)
     shown = [part for part in parts if part.value > 0]
     total = sum(part.value for part in shown)
@@ -92,28 +71,7 @@ def stacked_bar(
 def row_bars(
     words: Words, rows: Sequence[Row], axis_title: str, limit: Limit | None, table: Table, mode: Mode
 ) -> Chart:
-    """Horizontal bars, one per row from the top, each with its label behind it.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    rows : Sequence of Row
-        From the top down.
-    axis_title : str
-        Quantity and unit.
-    limit : Limit or None
-        Line to compare with.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Horizontal bars, one per row from the top, each with its label behind it."""
     colours = palette(mode)
     ends = [row.start + row.value for row in rows]
     longest = max((len(row.label) for row in rows), default=0)
@@ -146,28 +104,7 @@ def row_bars(
 def overlap_bars(
     words: Words, rows: Sequence[Row], names: tuple[str, str], axis_title: str, table: Table, mode: Mode
 ) -> Chart:
-    """Horizontal bars of a whole in grey, with the share that counts drawn over it in colour.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    rows : Sequence of Row
-        From the top down; `start` is the share that counts, `value` the whole.
-    names : tuple of str
-        Names of the share and of the whole, for the legend.
-    axis_title : str
-        Quantity and unit.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Horizontal bars of a whole in grey, with the share that counts drawn over it in colour."""
     colours = palette(mode)
     longest = max((len(row.label) for row in rows), default=0)
     extent = max([*(row.value for row in rows), 1e-12]) / (1 - min(_LETTER_SHARE * longest, 0.5))

@@ -52,32 +52,7 @@ def compose(
     wide: bool = False,
     picks: str = "",
 ) -> Chart:
-    """Chart from its traces: adds title, subtitle, template and height.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    traces : Sequence
-        Plotly traces.
-    layout : Mapping
-        Plotly layout of this chart alone.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-    height : int
-        Height of the drawing between titles and legend; `layout` gives its top margin as the room between the two. [px]
-    wide : bool
-        Whether it needs the width of a screen to be read.
-    picks : str
-        Session key that takes what a clicked point carries; empty for none.
-
-    Returns
-    -------
-    Chart
-        Ready for the screen, the camera and the report.
-    """
+    """Chart from its traces: adds title, subtitle, template and height."""
     title_lines, subtitle_lines = wrap(words.title, _TITLE_LENGTH, 2), wrap(words.subtitle, _LINE_LENGTH, 3)
     subtitle = {"text": "<br>".join(subtitle_lines), "font": {"size": 12, "color": palette(mode).muted}}
     title = {
@@ -98,20 +73,6 @@ def compose(
 def wrap(text: str, length: int, lines: int) -> tuple[str, ...]:
     """Text broken at words to fit a narrow chart, with an ellipsis where something was left out.
 
-    Parameters
-    ----------
-    text : str
-        One line of text.
-    length : int
-        Characters that fit on a line.
-    lines : int
-        Lines that fit.
-
-    Returns
-    -------
-    tuple of str
-        The lines; empty for an empty text.
-
     Examples
     --------
     >>> wrap("tp 8 · pp 4 · seq 8192", 12, 1)
@@ -122,16 +83,6 @@ def wrap(text: str, length: int, lines: int) -> tuple[str, ...]:
 
 def file_stem(*parts: str) -> str:
     """Telling file name without an ending, safe on every system.
-
-    Parameters
-    ----------
-    *parts : str
-        Words of the name.
-
-    Returns
-    -------
-    str
-        Lower case, dashes for all else.
 
     Examples
     --------

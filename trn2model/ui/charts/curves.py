@@ -81,30 +81,7 @@ def curves(
     table: Table,
     mode: Mode,
 ) -> Chart:
-    """Curves with fixed axes.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    lines : Sequence of Curve
-        At least one, each with at least one point.
-    marks : Sequence of Mark
-        Points drawn on top.
-    region : Region or None
-        Where to be.
-    axes : Axes
-        Titles and scales; a log axis takes positive numbers only.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Curves with fixed axes."""
     colours = palette(mode)
     xs = [value for line in lines for value in line.x] + [mark.x for mark in marks]
     ys = [value for line in lines for value in line.y] + [mark.y for mark in marks]

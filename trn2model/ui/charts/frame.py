@@ -27,24 +27,7 @@ Traces = Sequence[Mapping[str, Any]]
 
 
 def frame(traces: Traces, layout: Layout, *, wide: bool) -> tuple[dict[str, Any], int]:
-    """Margins of a chart and the place of its legend; what the layout says itself is kept.
-
-    Parameters
-    ----------
-    traces : Sequence
-        Plotly traces.
-    layout : Mapping
-        Plotly layout of the chart alone.
-    wide : bool
-        Whether the chart always has the width of a screen.
-
-    Returns
-    -------
-    dict
-        Layout keys `margin` and, for a legend below the plot, `legend`.
-    int
-        Height of that legend. [px]
-    """
+    """Margins of a chart and the place of its legend; what the layout says itself is kept [px]."""
     sides = {
         "l": _left(traces, layout.get("yaxis", {})),
         "r": _COLOUR_BAR if any(_has_scale(trace) for trace in traces) else 16,

@@ -40,30 +40,7 @@ def gantt(
     table: Table,
     mode: Mode,
 ) -> Chart:
-    """Schedule with one row per worker, the first on top.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    row_names : sequence of str
-        Workers from the top down.
-    tasks : sequence of Tasks
-        Kinds of tasks in the order of the legend; at most some 2,000 bars in all.
-    axis_title : str
-        Quantity and unit.
-    extent : float
-        End of the axis.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Schedule with one row per worker, the first on top."""
     colours = palette(mode)
     rows = len(row_names)
     layout: dict[str, Any] = {

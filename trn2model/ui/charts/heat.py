@@ -32,30 +32,7 @@ def heat_table(
     mode: Mode,
     row_height: int = _ROW_HEIGHT,
 ) -> Chart:
-    """Heat map with a number in each cell, first row on top, colours fixed from 0 to 100 %.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    grid : Grid
-        Shares and printed numbers.
-    scale : tuple
-        Colour stops.
-    bar_title : str or None
-        Title of the colour bar; None leaves the bar out.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-    row_height : int
-        Height of a row. [px]
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Heat map with a number in each cell, first row on top, colours fixed from 0 to 100 %."""
     layout: dict[str, Any] = {
         "xaxis": {
             "side": "top",
@@ -83,24 +60,7 @@ def heat_table(
 
 
 def heat_traces(grid: Grid, scale: Scale, bar_title: str | None, mode: Mode) -> list[dict[str, Any]]:
-    """Traces of a heat map with readable ink in each cell.
-
-    Parameters
-    ----------
-    grid : Grid
-        Shares and printed numbers.
-    scale : tuple
-        Colour stops.
-    bar_title : str or None
-        Title of the colour bar; None leaves the bar out.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    list of dict
-        The coloured cells, then the numbers in dark and in light ink.
-    """
+    """Traces of a heat map with readable ink in each cell."""
     cells = {
         "type": "heatmap",
         "x": list(grid.column_names),
@@ -121,20 +81,7 @@ def heat_traces(grid: Grid, scale: Scale, bar_title: str | None, mode: Mode) -> 
 
 
 def colour_bar(title: str, mode: Mode) -> dict[str, Any]:
-    """Colour bar of a share, 0 to 100 %.
-
-    Parameters
-    ----------
-    title : str
-        What is coloured.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    dict
-        Plotly colour bar.
-    """
+    """Colour bar of a share, 0 to 100 %."""
     return {
         "title": {"text": title, "side": "right", "font": {"size": 12, "color": palette(mode).muted}},
         "thickness": 10,

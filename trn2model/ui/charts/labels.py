@@ -35,18 +35,6 @@ Box = tuple[float, float, float, float]
 def place_labels(labels: Sequence[Label], size: tuple[float, float]) -> tuple[str | None, ...]:
     """Text position of each label, the first ones first; None where every place is taken.
 
-    Parameters
-    ----------
-    labels : Sequence of Label
-        The most important first.
-    size : tuple of float
-        Width and height of the canvas. [px]
-
-    Returns
-    -------
-    tuple
-        Plotly text positions, or None for a label to leave out.
-
     Examples
     --------
     >>> place_labels([Label("a", 50, 50), Label("b", 50, 50)], (100, 100))
@@ -65,18 +53,7 @@ def place_labels(labels: Sequence[Label], size: tuple[float, float]) -> tuple[st
 
 
 def label_boxes(label: Label) -> list[tuple[str, Box]]:
-    """Boxes that a label would cover at each of its places, the preferred one first.
-
-    Parameters
-    ----------
-    label : Label
-        The label.
-
-    Returns
-    -------
-    list of (str, tuple)
-        Plotly text position; left, lower, right and upper edge. [px]
-    """
+    """Boxes that a label would cover at each of its places, the preferred one first [px]."""
     width = _LETTER_WIDTH * len(label.text)
     boxes = []
     for name, right, up in _PLACES:

@@ -43,32 +43,7 @@ def layers(
     table: Table,
     mode: Mode,
 ) -> Chart:
-    """Stacked step functions of time.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    times : sequence of float
-        When values change; the last one ends the axis.
-    stack : sequence of Layer
-        From the bottom up, one value per time.
-    limit : Limit
-        Line that the stack should not cross.
-    peak : Peak
-        Marked point.
-    axes : tuple of str
-        Titles of time and of thickness, with units.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Stacked step functions of time."""
     colours = palette(mode)
     alarm = colours.alert if peak.value > limit.value else colours.text
     late = peak.time > 0.5 * times[-1]

@@ -62,30 +62,7 @@ def parity(
     mode: Mode,
     picks: str = "",
 ) -> Chart:
-    """Scatter of predictions over measurements, both axes logarithmic and alike.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    series : Sequence of Series
-        The last one on top.
-    picked : Picked or None
-        Gets a ring and its range.
-    extent : tuple of float
-        Least and largest time that the axes must hold. [s]
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-    picks : str
-        Session key that takes the id of a point that is clicked; empty for none.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Scatter of predictions over measurements, both axes logarithmic and alike."""
     colours = palette(mode)
     low, high = extent[0] / _ROOM, extent[1] * _ROOM
     traces = [

@@ -33,28 +33,7 @@ def part_rows(
     table: Table,
     mode: Mode,
 ) -> Chart:
-    """Horizontal bars made of the same parts, the whole printed behind each.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    names : Sequence of (str, int)
-        Name and palette entry of each part, from the axis outwards; parts that are zero everywhere are left out.
-    rows : Sequence of PartRow
-        From the top down.
-    axis_title : str
-        Quantity and unit.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Horizontal bars made of the same parts, the whole printed behind each."""
     colours = palette(mode)
     shown = [index for index in range(len(names)) if any(row.values[index] > 0 for row in rows)]
     traces = [_part(names[index], index, rows, mode) for index in shown]

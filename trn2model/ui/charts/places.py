@@ -42,65 +42,21 @@ class Plane:
     y_range: tuple[float, float]
 
     def across(self, x: float) -> float:
-        """Place of a value on the horizontal axis.
-
-        Parameters
-        ----------
-        x : float
-            Value, in the unit of the axis.
-
-        Returns
-        -------
-        float
-            0 at the left end, 1 at the right end.
-        """
+        """Place of a value on the horizontal axis."""
         return _share(x, self.x_scale, self.x_range)
 
     def up(self, y: float) -> float:
-        """Place of a value on the vertical axis.
-
-        Parameters
-        ----------
-        y : float
-            Value, in the unit of the axis.
-
-        Returns
-        -------
-        float
-            0 at the bottom, 1 at the top.
-        """
+        """Place of a value on the vertical axis."""
         return _share(y, self.y_scale, self.y_range)
 
 
 def around(point: Point) -> Box:
-    """Room of a mark.
-
-    Parameters
-    ----------
-    point : tuple of float
-        Its centre.
-
-    Returns
-    -------
-    tuple of float
-        Box.
-    """
+    """Room of a mark."""
     return point[0] - _MARK, point[1] - _MARK, point[0] + _MARK, point[1] + _MARK
 
 
 def along(points: Sequence[Point]) -> list[Point]:
-    """Places on a line, close enough to each other to tell whether words would cover it.
-
-    Parameters
-    ----------
-    points : Sequence of tuple
-        Corners of the line.
-
-    Returns
-    -------
-    list of tuple
-        The corners and places between them.
-    """
+    """Places on a line, close enough to each other to tell whether words would cover it."""
     found = list(points[:1])
     for (x, y), (to_x, to_y) in pairwise(points):
         steps = (step / _SAMPLES for step in range(1, _SAMPLES + 1))
@@ -111,26 +67,7 @@ def along(points: Sequence[Point]) -> list[Point]:
 def label_places(
     points: Sequence[Point], labels: Sequence[str], obstacles: Sequence[Point], taken: Sequence[Box]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Side of its point for each label: above a rising line to the left, above a falling one to the right.
-
-    Parameters
-    ----------
-    points : Sequence of tuple
-        Corners of a line.
-    labels : Sequence of str
-        One per corner; empty for none.
-    obstacles : Sequence of tuple
-        Places on lines, this one's included, to keep clear of.
-    taken : Sequence of tuple
-        Boxes to keep clear of.
-
-    Returns
-    -------
-    labels : tuple of str
-        Empty where there was no room.
-    sides : tuple of str
-        Plotly's names of the sides.
-    """
+    """Side of its point for each label: above a rising line to the left, above a falling one to the right."""
     kept = list(taken)
     found = [("", "top center")] * len(points)
     for index, (point, label) in enumerate(zip(points, labels, strict=True)):
@@ -150,28 +87,7 @@ def label_places(
 def note_box(
     text: str, room: Box, from_left: bool, obstacles: Sequence[Point], taken: Sequence[Box]
 ) -> tuple[tuple[str, ...], Box]:
-    """Corner of a room where words cover the least.
-
-    Parameters
-    ----------
-    text : str
-        The words.
-    room : tuple of float
-        Where they should stand.
-    from_left : bool
-        Whether the left bottom corner comes first, else the right one.
-    obstacles : Sequence of tuple
-        Points to leave free.
-    taken : Sequence of tuple
-        Boxes to leave free.
-
-    Returns
-    -------
-    lines : tuple of str
-        The words, broken to fit into the room.
-    box : tuple of float
-        Box of the words.
-    """
+    """Corner of a room where words cover the least."""
     lines = textwrap.wrap(text, max(int((room[2] - room[0]) / _NOTE_LETTER), _NOTE_LEAST))
     width = _NOTE_LETTER * max(len(line) for line in lines)
     height = _NOTE_LINE * len(lines) + _NOTE_MARGIN

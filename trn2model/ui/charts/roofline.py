@@ -49,28 +49,7 @@ def roofline(
     table: Table,
     mode: Mode,
 ) -> Chart:
-    """Roofline with a mark per operator; area of a mark follows its share of the time.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    ceilings : Sequence of Ceiling
-        The first one frames the chart.
-    points : Sequence of Point
-        Operators with matmul FLOP.
-    axis_titles : tuple of str
-        Titles of the intensity and the rate axis, with units.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Roofline with a mark per operator; area of a mark follows its share of the time."""
     x_range, y_range = _frame(ceilings, points)
     traces = [_ceiling_trace(ceiling, x_range, mode) for ceiling in ceilings]
     places = _label_places(points, x_range, y_range)

@@ -82,28 +82,7 @@ class SizePlot:
 def size_lines(
     words: Words, plot: SizePlot, axis: tuple[str, str], labels: Literal["top", "bottom"], table: Table, mode: Mode
 ) -> Chart:
-    """Lines over the message size, both axes logarithmic.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    plot : SizePlot
-        Lines, points, bands and crossovers.
-    axis : tuple of str
-        Title of the vertical axis, and the SI unit of its values.
-    labels : {"top", "bottom"}
-        Where crossovers are named: the edge that the lines leave free.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Lines over the message size, both axes logarithmic."""
     colours = palette(mode)
     traces = [
         *_least_trace(plot, colours),
@@ -178,16 +157,6 @@ def _marks_trace(marks: Marks, colours: Palette) -> dict[str, Any]:
 
 def size_name(value: float) -> str:
     """Message size in binary units, three significant digits.
-
-    Parameters
-    ----------
-    value : float
-        Size. [B]
-
-    Returns
-    -------
-    str
-        Number and unit.
 
     Examples
     --------

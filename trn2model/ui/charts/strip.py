@@ -26,28 +26,7 @@ _BAND_OPACITY: Final = 0.1
 def ratio_strip(
     words: Words, groups: Mapping[str, str], series: Sequence[Series], table: Table, mode: Mode, picks: str = ""
 ) -> Chart:
-    """Strips of ratios by group.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    groups : Mapping
-        Id of each point to the name of its strip, from the top down.
-    series : Sequence of Series
-        Points, the last one on top.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-    picks : str
-        Session key that takes the id of a point that is clicked; empty for none.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Strips of ratios by group."""
     colours = palette(mode)
     names = tuple(dict.fromkeys(groups.values()))
     places = {name: float(place) for place, name in enumerate(names)}

@@ -30,28 +30,7 @@ class PortMark:
 def switch_ports(
     words: Words, ports: Sequence[PortMark], switch_name: str, bar_title: str, table: Table, mode: Mode
 ) -> Chart:
-    """Accelerators in rows of at most 16, each with its coloured port into the switch above its row.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    ports : Sequence of PortMark
-        From the left, row by row.
-    switch_name : str
-        Written on the switch; empty where there is none.
-    bar_title : str
-        What the colour of a port means.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Accelerators in rows of at most 16, each with its coloured port into the switch above its row."""
     columns = min(len(ports), _PER_ROW)
     rows = -(-len(ports) // _PER_ROW)
     height = max(_ROW_HEIGHT * rows + 20, 150 if switch_name else 0)

@@ -104,83 +104,27 @@ _VIRIDIS_REVERSED: Final = (
 
 
 def template_name(mode: Mode) -> str:
-    """Name under which the template of a mode is registered with Plotly.
-
-    Parameters
-    ----------
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    str
-        Key of ``plotly.io.templates``.
-    """
+    """Name under which the template of a mode is registered with Plotly."""
     return f"trn2model-{mode}"
 
 
 def palette(mode: Mode) -> Palette:
-    """Colours of a mode.
-
-    Parameters
-    ----------
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Palette
-        Named colours.
-    """
+    """Colours of a mode."""
     return PALETTES[mode]
 
 
 def utilization_scale(mode: Mode) -> Scale:
-    """Colour scale for a utilisation from 0 to 1: the busiest stands out most against the paper.
-
-    Parameters
-    ----------
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    tuple
-        Pairs of position and colour.
-    """
+    """Colour scale for a utilisation from 0 to 1: the busiest stands out most against the paper."""
     return _reversed(_VIRIDIS_REVERSED) if mode == "dark" else _VIRIDIS_REVERSED
 
 
 def share_scale(mode: Mode) -> Scale:
-    """Colour scale for any other share from 0 to 1, built like `utilization_scale` and not to be mistaken for it.
-
-    Parameters
-    ----------
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    tuple
-        Pairs of position and colour.
-    """
+    """Colour scale for any other share from 0 to 1, built like `utilization_scale` and not to be mistaken for it."""
     return _CIVIDIS if mode == "dark" else _reversed(_CIVIDIS)
 
 
 def colour_at(scale: Scale, share: float) -> str:
     """Colour of a scale at a position, blended between its stops.
-
-    Parameters
-    ----------
-    scale : tuple
-        Pairs of position and colour, ascending.
-    share : float
-        Position; held to 0 and 1.
-
-    Returns
-    -------
-    str
-        Hexadecimal colour.
 
     Examples
     --------
@@ -198,16 +142,6 @@ def colour_at(scale: Scale, share: float) -> str:
 
 def ink_on(colour: str) -> str:
     """Black or white, whichever reads better on a colour.
-
-    Parameters
-    ----------
-    colour : str
-        Hexadecimal colour of the ground.
-
-    Returns
-    -------
-    str
-        Hexadecimal colour for text.
 
     Examples
     --------
@@ -231,16 +165,6 @@ def ready(figure: Mapping[str, Any]) -> go.Figure:
 
     The screen draws a new figure and then compares it with its own copy. A template never equals its copy, nor does an
     array without a revision, and either would have the chart drawn twice.
-
-    Parameters
-    ----------
-    figure : Mapping
-        Plotly data and layout as the charts build them; tests hold them to Plotly's own schema.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        Checking it here would cost five times as much as all else.
     """
     layout = {name: value for name, value in figure["layout"].items() if name != "template"}
     defaults = {**_settings(figure["layout"]["template"])}

@@ -55,26 +55,7 @@ class Torus:
 
 
 def torus_planes(words: Words, torus: Torus, bar_title: str, table: Table, mode: Mode) -> Chart:
-    """Planes of a torus with coloured links, and below them the z links with their numbers.
-
-    Parameters
-    ----------
-    words : Words
-        What the chart says about itself.
-    torus : Torus
-        What to draw.
-    bar_title : str
-        What the colour of a link means.
-    table : Table
-        The same content as rows.
-    mode : {"light", "dark"}
-        Dress of the figure.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """Planes of a torus with coloured links, and below them the z links with their numbers."""
     has_z = any(link.axis == 2 for link in torus.links)
     plane_rows = -(-torus.shape[2] // torus.planes_per_row)
     width, depth = _extent(torus)

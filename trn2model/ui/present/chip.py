@@ -27,20 +27,7 @@ _DTYPES: Final = ("fp8", "bf16", "fp16", "tf32", "fp32")
 
 
 def content(estimate: TrainingEstimate, mode: Mode) -> Content:
-    """Chip page of a single plan.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate.
-    mode : {"light", "dark"}
-        Dress of the charts.
-
-    Returns
-    -------
-    Content
-        Roofline, peaks and engine balance.
-    """
+    """Chip page of a single plan."""
     return Content(
         title="Chip",
         configuration=configuration(estimate.resolved),
@@ -54,20 +41,7 @@ def content(estimate: TrainingEstimate, mode: Mode) -> Content:
 
 
 def operator_roofline(estimate: TrainingEstimate, mode: Mode) -> Chart:
-    """Roofline of the whole chip with each forward operator on it.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        Ideal and achievable ceilings, one mark per operator; element-wise operators count element operations.
-    """
+    """Roofline of the whole chip with each forward operator on it."""
     rows = operator_rows(estimate)
     whole = sum(row.step_time for row in rows)
     chips = estimate.resolved.core.ranks_per_chip
@@ -92,20 +66,7 @@ def operator_roofline(estimate: TrainingEstimate, mode: Mode) -> Chart:
 
 
 def peak_table(estimate: TrainingEstimate, mode: Mode) -> Chart:
-    """Peaks of the chip by number format and sparsity pattern.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One row per format; an en dash where no rate is published.
-    """
+    """Peaks of the chip by number format and sparsity pattern."""
     core, basis = estimate.resolved.core, estimate.resolved.scenario.peak_basis
     chip = core.chip
     dtypes = tuple(dtype for dtype in _DTYPES if dtype in chip.flop_rate)
@@ -131,20 +92,7 @@ def peak_table(estimate: TrainingEstimate, mode: Mode) -> Chart:
 
 
 def engine_balance(estimate: TrainingEstimate, mode: Mode) -> Chart:
-    """How busy each engine and HBM are while an operator runs.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One row per operator, the longest-running first.
-    """
+    """How busy each engine and HBM are while an operator runs."""
     rows = sorted(operator_rows(estimate), key=lambda row: -row.step_time)
     whole = sum(row.step_time for row in rows)
     busy = [(row.tensor_time, row.vector_time, row.scalar_time, row.hbm_time) for row in rows]

@@ -67,31 +67,12 @@ class Target:
 
     @property
     def number(self) -> int:
-        """Groups that run at once.
-
-        Returns
-        -------
-        int
-            At least 1.
-        """
+        """Groups that run at once."""
         return self.num_ranks // self.members
 
 
 def target(estimate: TrainingEstimate, view: Exploration) -> Target:
-    """Groups of the chosen axis of a plan, or of one's own size.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    view : Exploration
-        What is looked at; an axis of degree 1 gives way to one group of its number of ranks.
-
-    Returns
-    -------
-    Target
-        At least one group.
-    """
+    """Groups of the chosen axis of a plan, or of one's own size."""
     network, resolved = estimate.network, estimate.resolved
     constants, rank = resolved.profile.constants, rank_name(resolved)
     groups = network.placement.group_dims((view.group,)) if view.group in AXES else None
@@ -109,60 +90,19 @@ def target(estimate: TrainingEstimate, view: Exploration) -> Target:
 
 @lru_cache(maxsize=256)
 def curves(chosen: Target, op: str, more: tuple[float, ...] = ()) -> CollectiveCurves:
-    """Time and bus bandwidth by algorithm over the sizes of the charts.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups.
-    op : str
-        Operation.
-    more : tuple of float
-        Further sizes. [B]
-
-    Returns
-    -------
-    CollectiveCurves
-        Shared and never changed.
-    """
+    """Time and bus bandwidth by algorithm over the sizes of the charts."""
     sizes = sorted({*_CURVE_SIZES, *more})
     return collective_curves(chosen.fabric, op, chosen.dims, chosen.num_ranks, sizes, chosen.constants)
 
 
 def applicable(chosen: Target, op: str) -> tuple[str, ...]:
-    """Algorithms that run an operation on the groups.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups.
-    op : str
-        Operation.
-
-    Returns
-    -------
-    tuple of str
-        Names of ``ALGORITHMS``; empty for a group of one.
-    """
+    """Algorithms that run an operation on the groups."""
     table = lines(chosen.fabric, op, chosen.dims, chosen.num_ranks, chosen.constants)
     return tuple(ALGORITHMS[index] for index in sorted(set(table.algorithm.tolist()))) if table.plans else ()
 
 
 def algorithm_of(chosen: Target, view: Exploration) -> str:
-    """Algorithm that is looked at: the forced one where it runs, else the cheapest at the chosen size.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups of more than one.
-    view : Exploration
-        What is looked at.
-
-    Returns
-    -------
-    str
-        A name of ``ALGORITHMS``.
-    """
+    """Algorithm that is looked at: the forced one where it runs, else the cheapest at the chosen size."""
     if view.algorithm in applicable(chosen, view.op):
         return view.algorithm
     table = lines(chosen.fabric, view.op, chosen.dims, chosen.num_ranks, chosen.constants)
@@ -170,63 +110,18 @@ def algorithm_of(chosen: Target, view: Exploration) -> str:
 
 
 def line_time(chosen: Target, op: str, size: float, algorithm: str) -> float:
-    """Time of one call by an algorithm.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups of more than one.
-    op : str
-        Operation.
-    size : float
-        Message. [B]
-    algorithm : str
-        A name of ``ALGORITHMS``, or auto.
-
-    Returns
-    -------
-    float
-        Time. [s]
-    """
+    """Time of one call by an algorithm [s]."""
     table = lines(chosen.fabric, op, chosen.dims, chosen.num_ranks, chosen.constants, algorithm)
     return float((table.fixed + table.slope * size).min())
 
 
 def bus_bandwidth(chosen: Target, op: str, size: float, time: float) -> float:
-    """Bus bandwidth as nccom-test counts it.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups.
-    op : str
-        Operation.
-    size : float
-        Message. [B]
-    time : float
-        Time of the call. [s]
-
-    Returns
-    -------
-    float
-        Bytes per second. [B/s]
-    """
+    """Bus bandwidth as nccom-test counts it [B/s]."""
     return float(bus_factor(op, float(chosen.members))) * size / time if time else 0.0
 
 
 def chart_subtitle(chosen: Target) -> str:
-    """Line under the title of each chart: the groups and the parameters that are not default.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """Line under the title of each chart: the groups and the parameters that are not default."""
     return f"{chosen.words} · {subtitle(chosen.scenario)}" if chosen.axis else f"{chosen.words} · {_machine(chosen)}"
 
 
@@ -237,20 +132,7 @@ def _machine(chosen: Target) -> str:
 
 
 def best_by_size(chosen: Target, op: str) -> str:
-    """Which algorithm is the cheapest on which sizes.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups of more than one.
-    op : str
-        Operation.
-
-    Returns
-    -------
-    str
-        A sentence.
-    """
+    """Which algorithm is the cheapest on which sizes."""
     crossovers = curves(chosen, op).crossovers
     if not crossovers:
         if len(applicable(chosen, op)) == 1:

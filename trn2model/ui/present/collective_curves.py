@@ -51,22 +51,7 @@ _STYLES: Final[Mapping[str, tuple[int, str, str]]] = {
 
 
 def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Content:
-    """Time and bus bandwidth of one collective over sizes, beside what was published.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    mode : {"light", "dark"}
-        Dress of the charts.
-    view : Exploration
-        Group, operation, size and algorithm.
-
-    Returns
-    -------
-    Content
-        Section of the Topology page.
-    """
+    """Time and bus bandwidth of one collective over sizes, beside what was published."""
     chosen = target(estimate, view)
     if chosen.members == 1:
         return Content(TITLE, "", Verdict("A group of one has nothing to send. Choose more ranks.", "plain"), (), ())
@@ -87,20 +72,7 @@ def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Conten
 
 
 def sentence(chosen: Target, view: Exploration) -> str:
-    """What one call takes by which algorithm, and which is the cheapest on which sizes.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups of more than one.
-    view : Exploration
-        Operation, size and algorithm.
-
-    Returns
-    -------
-    str
-        Two or three sentences.
-    """
+    """What one call takes by which algorithm, and which is the cheapest on which sizes."""
     name = algorithm_of(chosen, view)
     time = line_time(chosen, view.op, view.size, name)
     what = f"{OPERATION_NAMES[view.op].capitalize()} of {size_name(view.size)} over {chosen.words}"
@@ -120,30 +92,7 @@ def curve_chart(
     quantity: str,
     mode: Mode,
 ) -> Chart:
-    """One line per algorithm over the message size.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups of more than one.
-    view : Exploration
-        Operation, size and algorithm.
-    found : CollectiveCurves
-        Estimates.
-    points : tuple of Measured
-        Measurements of the same collective.
-    sent : Sequence of float
-        Sizes that the plan itself sends. [B]
-    quantity : {"time", "busbw"}
-        What to show.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        Ready to draw.
-    """
+    """One line per algorithm over the message size."""
     values = found.times if quantity == "time" else found.busbw
     least = np.min(list(values.values()), axis=0) if quantity == "time" else np.max(list(values.values()), axis=0)
     names = [name for name in ALGORITHM_NAMES if name in values]

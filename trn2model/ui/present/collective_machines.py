@@ -55,41 +55,13 @@ class Machines:
 
 
 def applies(estimate: TrainingEstimate, view: Exploration) -> bool:
-    """Whether there is an UltraServer to compare with.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    view : Exploration
-        Group and size.
-
-    Returns
-    -------
-    bool
-        True on Trn2 instances and UltraServers, for groups of more than one.
-    """
+    """Whether there is an UltraServer to compare with."""
     chosen = target(estimate, view)
     return chosen.fabric.system in (_ULTRASERVER, _INSTANCE) and chosen.members > 1
 
 
 def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Content:
-    """Ratio of the two machines in a sentence, and two charts where there is a difference.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan for which `applies` holds.
-    mode : {"light", "dark"}
-        Dress of the charts.
-    view : Exploration
-        Group, operation and size.
-
-    Returns
-    -------
-    Content
-        Section of the Topology page.
-    """
+    """Ratio of the two machines in a sentence, and two charts where there is a difference."""
     chosen = target(estimate, view)
     found = compare(chosen, view.op)
     charts = (_lines_chart(chosen, view, found, mode), _parts_chart(chosen, view, found, mode))
@@ -99,20 +71,7 @@ def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Conten
 
 @lru_cache(maxsize=128)
 def compare(chosen: Target, op: str) -> Machines:
-    """The groups of a plan on as many UltraServers as they need, and on the same instances over EFA.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups of more than one.
-    op : str
-        Operation.
-
-    Returns
-    -------
-    Machines
-        Shared and never changed.
-    """
+    """The groups of a plan on as many UltraServers as they need, and on the same instances over EFA."""
     lnc = chosen.scenario.lnc
     instance = fabric(catalog.system(_INSTANCE), 1, lnc)
     each = fabric(catalog.system(_ULTRASERVER), 1, lnc).ranks_per_domain
@@ -129,22 +88,7 @@ def compare(chosen: Target, op: str) -> Machines:
 
 
 def ratio_sentence(chosen: Target, view: Exploration, found: Machines) -> str:
-    """How much longer the instances take than the UltraServer, and what each waits for.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups of more than one.
-    view : Exploration
-        Operation and size.
-    found : Machines
-        The two machines.
-
-    Returns
-    -------
-    str
-        One or two sentences.
-    """
+    """How much longer the instances take than the UltraServer, and what each waits for."""
     op, size = OPERATION_NAMES[view.op], size_name(view.size)
     if not found.crosses:
         return (

@@ -30,39 +30,13 @@ class Measured:
 
 @lru_cache(maxsize=256)
 def measured_points(chosen: Target, op: str) -> tuple[Measured, ...]:
-    """Measurements of the operation on as many ranks of the same hardware, filled in order.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups.
-    op : str
-        Operation.
-
-    Returns
-    -------
-    tuple of Measured
-        By size; rows that were excluded, and peaks without a size, are left out.
-    """
+    """Measurements of the operation on as many ranks of the same hardware, filled in order."""
     found = [_point(row) for row in measurements("collective") if _matches(row, chosen, op)]
     return tuple(sorted(found, key=lambda point: (point.size, point.time)))
 
 
 def measured_marks(points: tuple[Measured, ...], quantity: str) -> tuple[Marks, ...]:
-    """Points of a chart: those of the device alone, with a launch inside, and with eager dispatch inside.
-
-    Parameters
-    ----------
-    points : tuple of Measured
-        Measurements.
-    quantity : {"time", "busbw"}
-        What the vertical axis shows.
-
-    Returns
-    -------
-    tuple of Marks
-        Hollow marks.
-    """
+    """Points of a chart: those of the device alone, with a launch inside, and with eager dispatch inside."""
     kinds = (
         ("device", "measured, device time", "diamond"),
         ("kernel", "measured, launch inside", "triangle-down" if quantity == "time" else "triangle-up"),
@@ -84,22 +58,7 @@ def measured_marks(points: tuple[Measured, ...], quantity: str) -> tuple[Marks, 
 
 
 def measured_listing(chosen: Target, op: str, points: tuple[Measured, ...]) -> Listing:
-    """Each measurement beside the estimate, with the launch that its source states added.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups.
-    op : str
-        Operation.
-    points : tuple of Measured
-        Measurements.
-
-    Returns
-    -------
-    Listing
-        One row per measurement.
-    """
+    """Each measurement beside the estimate, with the launch that its source states added."""
     rows = []
     for point in points:
         estimated = line_time(chosen, op, point.size, "auto") + _launch(point.row)

@@ -61,31 +61,12 @@ class Score:
 
     @property
     def fullest(self) -> float:
-        """Bytes of the fullest link in any step.
-
-        Returns
-        -------
-        float
-            0 where no link is used. [B]
-        """
+        """Bytes of the fullest link in any step [B]."""
         return max((float(step.link_bytes.max(initial=0.0)) for step in self.steps), default=0.0)
 
 
 def score(estimate: TrainingEstimate, view: Exploration) -> Score:
-    """Steps of the chosen algorithm, played chunk by chunk, or from the loads of the closed form where that takes long.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    view : Exploration
-        Group, operation, size and algorithm.
-
-    Returns
-    -------
-    Score
-        Without steps for a group of one.
-    """
+    """Steps of the chosen algorithm, played chunk by chunk, or taken from the closed form where that takes long."""
     chosen = target(estimate, view)
     if chosen.members == 1:
         return Score("", (), True)
@@ -110,22 +91,7 @@ def _score(chosen: Target, op: str, size: float, algorithm: str) -> Score:
 
 
 def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Content:
-    """One step on the first system, and the list of all.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-    view : Exploration
-        What is looked at; a step beyond the last shows the last.
-
-    Returns
-    -------
-    Content
-        Section of the Topology page.
-    """
+    """One step on the first system, and the list of all."""
     found = score(estimate, view)
     if not found.steps:
         return Content(TITLE, "", Verdict("A group of one has no steps.", "plain"), (), ())
@@ -139,22 +105,7 @@ def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Conten
 
 
 def sentence(chosen: Target, found: Score, number: int) -> str:
-    """What a step does and which link carries the most.
-
-    Parameters
-    ----------
-    chosen : Target
-        Groups.
-    found : Score
-        All steps.
-    number : int
-        Step, from 1.
-
-    Returns
-    -------
-    str
-        One or two sentences.
-    """
+    """What a step does and which link carries the most."""
     step = found.steps[number - 1]
     head = f"Step {number} of {len(found.steps)} ({step.label}): {duration(step.time)}"
     if step.transfers is not None:

@@ -23,13 +23,7 @@ class Metric:
 
     @property
     def text(self) -> str:
-        """Value with its range.
-
-        Returns
-        -------
-        str
-            As printed and downloaded.
-        """
+        """Value with its range."""
         return f"{self.value} ({self.range})" if self.range else self.value
 
 
@@ -114,18 +108,7 @@ class Content:
     rows: tuple[Row, ...]
 
     def joined(self, parts: Sequence[Content]) -> Content:
-        """The page with further sections below, as one page for reports and downloads.
-
-        Parameters
-        ----------
-        parts : Sequence of Content
-            Sections in reading order.
-
-        Returns
-        -------
-        Content
-            What a section says and its metrics stand above its rows as remarks.
-        """
+        """The page with further sections below, as one page for reports and downloads."""
         rows = list(self.rows)
         for part in parts:
             said = [part.verdict.text] if part.verdict else []
@@ -134,13 +117,7 @@ class Content:
         return replace(self, rows=tuple(rows))
 
     def tables(self) -> dict[str, Table]:
-        """Every table of the page, chart twins included, by title.
-
-        Returns
-        -------
-        dict
-            Title to table, in reading order.
-        """
+        """Every table of the page, chart twins included, by title."""
         found: dict[str, Table] = {}
         for block in (block for row in self.rows for block in row):
             if isinstance(block, Chart):
@@ -152,13 +129,7 @@ class Content:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Page as JSON values.
-
-        Returns
-        -------
-        dict
-            Title, configuration, verdict, metrics and tables.
-        """
+        """Page as JSON values."""
         return {
             "page": self.title,
             "configuration": self.configuration,

@@ -39,44 +39,16 @@ class Evidence:
     left: tuple[tuple[str, str, tuple[str, ...]], ...]
 
     def system(self, point: Point) -> str:
-        """Machine of a measurement.
-
-        Parameters
-        ----------
-        point : Point
-            One of the points or bounds.
-
-        Returns
-        -------
-        str
-            Name of the catalog.
-        """
+        """Machine of a measurement."""
         return self.rows[point.id].text("system")
 
     def subject(self, point: Point) -> str:
-        """What ran: the model, or the operation of a kernel alone.
-
-        Parameters
-        ----------
-        point : Point
-            One of the points or bounds.
-
-        Returns
-        -------
-        str
-            As named in the measurements.
-        """
+        """What ran: the model, or the operation of a kernel alone."""
         row = self.rows[point.id]
         return row.text("model" if "model" in row.values else "op")
 
     def systems(self) -> tuple[str, ...]:
-        """Machines that anything was measured on.
-
-        Returns
-        -------
-        tuple of str
-            Sorted names.
-        """
+        """Machines that anything was measured on."""
         return tuple(sorted({self.system(point) for point in (*self.points, *self.bounds)}))
 
 
@@ -91,25 +63,13 @@ class Selection:
 
     @property
     def everything(self) -> tuple[Point, ...]:
-        """Points and bounds.
-
-        Returns
-        -------
-        tuple of Point
-            Points first.
-        """
+        """Points and bounds."""
         return (*self.points, *self.bounds)
 
 
 @cache
 def gather() -> Evidence:
-    """Compare every published measurement; takes a second or two the first time.
-
-    Returns
-    -------
-    Evidence
-        Never changed.
-    """
+    """Compare every published measurement; takes a second or two the first time."""
     rows = [row for file in FILES for row in measurements(file)]
     points = validation_points()
     bounds, _ = points_of([row for row in rows if row.use == "bound"])
@@ -119,18 +79,7 @@ def gather() -> Evidence:
 
 
 def by_kind(points: Sequence[Point]) -> dict[str, list[Point]]:
-    """Points of each kind that has any.
-
-    Parameters
-    ----------
-    points : Sequence of Point
-        Any points.
-
-    Returns
-    -------
-    dict
-        Kind to points, in the order of the page.
-    """
+    """Points of each kind that has any."""
     found: dict[str, list[Point]] = {kind: [] for kind in KIND_NAMES}
     for point in points:
         found[point.kind].append(point)

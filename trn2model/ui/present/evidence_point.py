@@ -28,22 +28,7 @@ _KERNEL: Final = "A kernel alone: no scenario stands for it."
 
 
 def facts(evidence: Evidence, point: Point | None, picked: str) -> Facts:
-    """What is known of a measurement.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Where it comes from.
-    point : Point or None
-        The measurement; None where a view shows none.
-    picked : str
-        Id that a visitor chose last.
-
-    Returns
-    -------
-    Facts
-        With a link to its scenario where a link can carry it.
-    """
+    """What is known of a measurement."""
     if point is None:
         return Facts("No measurement", "Nothing was published for this choice of kind, system and trust class.", ())
     chosen = "Chosen from the chart or the table." if point.id == picked else "The largest miss of those shown."
@@ -54,16 +39,6 @@ def facts(evidence: Evidence, point: Point | None, picked: str) -> Facts:
 
 def signed(ratio: float) -> str:
     """Distance of a prediction from its measurement.
-
-    Parameters
-    ----------
-    ratio : float
-        Prediction over measurement. [1]
-
-    Returns
-    -------
-    str
-        In percent, with its sign.
 
     Examples
     --------

@@ -27,70 +27,25 @@ class Groups:
 
     @property
     def number(self) -> int:
-        """Number of groups.
-
-        Returns
-        -------
-        int
-            At least 1.
-        """
+        """Number of groups."""
         return int(self.members.shape[0])
 
     @property
     def size(self) -> int:
-        """Members of a group.
-
-        Returns
-        -------
-        int
-            The degree of the axis.
-        """
+        """Members of a group."""
         return int(self.members.shape[1])
 
     def on_chip(self, chip: int) -> tuple[int, ...]:
-        """Groups that have ranks on a chip.
-
-        Parameters
-        ----------
-        chip : int
-            Number through all domains.
-
-        Returns
-        -------
-        tuple of int
-            Group of each of its ranks, idle ones left out.
-        """
+        """Groups that have ranks on a chip."""
         first = chip * self.fabric.ranks_per_chip
         return tuple(int(group) for group in self.of_rank[first : first + self.fabric.ranks_per_chip] if group >= 0)
 
     def chips(self, group: int) -> Ints:
-        """Chips that a group touches.
-
-        Parameters
-        ----------
-        group : int
-            Number of the group.
-
-        Returns
-        -------
-        NDArray
-            Numbers through all domains, ascending.
-        """
+        """Chips that a group touches."""
         return np.unique(self.members[group] // self.fabric.ranks_per_chip)
 
     def extent(self, group: int) -> str:
-        """Shape of a group in words.
-
-        Parameters
-        ----------
-        group : int
-            Number of the group.
-
-        Returns
-        -------
-        str
-            Chips, their extent along x, y and z, and the systems they lie in.
-        """
+        """Shape of a group in words."""
         chips = self.chips(group)
         domains = np.unique(chips // self.fabric.chips_per_domain)
         if len(chips) == 1:
@@ -104,20 +59,7 @@ class Groups:
 
 
 def axis_groups(estimate: TrainingEstimate, axis: str) -> Groups:
-    """Groups of one parallel axis of a single plan.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate.
-    axis : str
-        tp, cp, ep, dp or pp.
-
-    Returns
-    -------
-    Groups
-        Members by rank.
-    """
+    """Groups of one parallel axis of a single plan."""
     network = estimate.network
     dims = network.placement.group_dims((axis,))
     pairs = tuple(zip(dims.strides.tolist(), dims.sizes.tolist(), strict=True))
@@ -129,16 +71,6 @@ def axis_groups(estimate: TrainingEstimate, axis: str) -> Groups:
 
 def runs(numbers: Sequence[int]) -> str:
     """Ascending integers as ranges.
-
-    Parameters
-    ----------
-    numbers : Sequence of int
-        Ascending.
-
-    Returns
-    -------
-    str
-        Single numbers and ranges, with the common step where it is not one.
 
     Examples
     --------

@@ -88,22 +88,7 @@ PRESETS: Final = (
 
 
 def content(estimate: ServingEstimate, mode: Mode, limits: Limits) -> Content:
-    """Inference page of a single plan.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        The estimate.
-    mode : {"light", "dark"}
-        Dress of the charts.
-    limits : Limits
-        Latencies to keep.
-
-    Returns
-    -------
-    Content
-        Verdict, metrics, presets, phases, memory and sweeps.
-    """
+    """Inference page of a single plan."""
     scenario = estimate.resolved.scenario
     point = estimates.operating_point(scenario, limits.ttft, limits.tpot)
     return Content(
@@ -123,20 +108,7 @@ def content(estimate: ServingEstimate, mode: Mode, limits: Limits) -> Content:
 
 
 def presets(scenario: Scenario, limits: Limits) -> tuple[tuple[str, str], ...]:
-    """Links that change the requests and keep model, machine, plan and what the service promises.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        What is on show.
-    limits : Limits
-        Latencies to keep.
-
-    Returns
-    -------
-    tuple
-        Title and query string of each.
-    """
+    """Links that change the requests and keep model, machine, plan and what the service promises."""
     promised = urlencode(_promise_keys(limits))
     found = []
     for preset in PRESETS:
@@ -153,22 +125,7 @@ def presets(scenario: Scenario, limits: Limits) -> tuple[tuple[str, str], ...]:
 
 
 def verdict(estimate: ServingEstimate, point: OperatingPoint, limits: Limits) -> Verdict:
-    """Whether the plan serves, how fast, what binds each phase, and how far it can go within the limits.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    point : OperatingPoint
-        Largest throughput within the limits.
-    limits : Limits
-        Latencies to keep.
-
-    Returns
-    -------
-    Verdict
-        A few sentences.
-    """
+    """Whether the plan serves, how fast, what binds each phase, and how far it can go within the limits."""
     promised = _promise(estimate, point, limits)
     if not estimate.feasible:
         broken = " ".join(violation_sentence(violation) for violation in estimate.violations)
@@ -186,18 +143,7 @@ def verdict(estimate: ServingEstimate, point: OperatingPoint, limits: Limits) ->
 
 
 def metrics(estimate: ServingEstimate) -> tuple[Metric, ...]:
-    """Headline numbers of serving.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-
-    Returns
-    -------
-    tuple of Metric
-        TTFT, TPOT, throughput, concurrency, HBM and cost.
-    """
+    """Headline numbers of serving."""
     cost = estimate.cost.usd_per_million_tokens
     requests = estimate.resolved.requests
     bucket = f"of a prompt that finds its replica free; its bucket is {count(float(requests.context_bucket))} tokens"
@@ -231,22 +177,7 @@ def metrics(estimate: ServingEstimate) -> tuple[Metric, ...]:
 
 
 def phase_rows(estimate: ServingEstimate, phase: str, mode: Mode) -> Chart:
-    """Time of a phase part by part, each bar beginning where the last one ended.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    phase : str
-        "prefill" or "decode".
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One row per part that takes time.
-    """
+    """Time of a phase part by part, each bar beginning where the last one ended."""
     parts = {name: float(part) for name, part in estimate.time[phase].items() if float(part) > 0}
     total = sum(parts.values())
     unit = "ms" if total < _MS_BELOW else "s"
@@ -270,18 +201,7 @@ def phase_rows(estimate: ServingEstimate, phase: str, mode: Mode) -> Chart:
 
 
 def configuration(resolved: Resolved) -> str:
-    """What was estimated, with automatic values decided.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        A single plan.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """What was estimated, with automatic values decided."""
     scenario, plan, requests = resolved.scenario, resolved.plan, resolved.requests
     degrees = [(axis, float(getattr(plan, axis))) for axis in AXIS_NAMES]
     shown = [f"{axis} {count(size)}" for axis, size in degrees if size > 1] or ["one rank"]

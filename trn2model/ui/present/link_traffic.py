@@ -30,37 +30,14 @@ class Traffic:
 
     @property
     def shares(self) -> Floats:
-        """Position of each link on the colour scale.
-
-        Returns
-        -------
-        NDArray
-            Utilisation, or bytes over the largest, from 0 to 1.
-        """
+        """Position of each link on the colour scale."""
         if self.basis == "utilisation":
             return np.clip(self.utilization, 0.0, 1.0)
         return self.bytes / max(float(self.bytes.max(initial=0.0)), 1.0)
 
 
 def link_traffic(estimate: TrainingEstimate, axis: str | None, domain: int, basis: Basis) -> Traffic:
-    """Traffic of one axis or of all on the links of one system.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    axis : str or None
-        A parallel axis; None for all of them.
-    domain : int
-        Which system.
-    basis : str
-        "utilisation" or "bytes": what colours a link.
-
-    Returns
-    -------
-    Traffic
-        One entry per directed link.
-    """
+    """Traffic of one axis or of all on the links of one system."""
     fabric = estimate.network.fabric
     load = step_link_load(estimate.network, estimate.communication, estimate.step_time, domain)
     chosen = [loads for name, loads in load.by_axis.items() if axis in (None, name.partition(" ")[0])]
@@ -69,20 +46,7 @@ def link_traffic(estimate: TrainingEstimate, axis: str | None, domain: int, basi
 
 
 def hottest_links(fabric: Fabric, load: Traffic) -> Listing:
-    """Fullest links of a system.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Its links.
-    load : Traffic
-        Bytes on them.
-
-    Returns
-    -------
-    Listing
-        The fullest first.
-    """
+    """Fullest links of a system."""
     order = np.argsort(-load.bytes, kind="stable")[:_LISTED]
     rows = [_link_row(fabric, load, int(link), formatted=True) for link in order if load.bytes[link] > 0]
     note = (
@@ -92,39 +56,13 @@ def hottest_links(fabric: Fabric, load: Traffic) -> Listing:
 
 
 def link_table(fabric: Fabric, load: Traffic) -> Table:
-    """Every directed link of a system.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Its links.
-    load : Traffic
-        Bytes on them.
-
-    Returns
-    -------
-    Table
-        One row per link.
-    """
+    """Every directed link of a system."""
     columns = ("from chip", "to chip", "axis", "bytes per step [B]", "utilisation", "rate [B/s]")
     return table(columns, [_link_row(fabric, load, link, formatted=False) for link in range(fabric.num_links)])
 
 
 def hottest_sentence(fabric: Fabric, load: Traffic) -> str:
-    """Fullest link in words.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Links of the system.
-    load : Traffic
-        Bytes on them, some of them not zero.
-
-    Returns
-    -------
-    str
-        One sentence.
-    """
+    """Fullest link in words."""
     link = int(np.argmax(load.bytes))
     axis = int(fabric.link_axis[link])
     along = f" along {AXES[axis]}" if axis < len(AXES) else ""

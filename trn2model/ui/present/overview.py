@@ -36,31 +36,12 @@ PRESETS: Final = (
 
 
 def preset_links() -> Links:
-    """Presets as links to the page on show.
-
-    Returns
-    -------
-    Links
-        One per preset.
-    """
+    """Presets as links to the page on show."""
     return Links("Start from", tuple((preset.title, query_string(preset.scenario)) for preset in PRESETS))
 
 
 def content(estimate: TrainingEstimate, mode: Mode) -> Content:
-    """Overview page of a single plan.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate.
-    mode : {"light", "dark"}
-        Dress of the charts.
-
-    Returns
-    -------
-    Content
-        Verdict, metrics, step time and HBM.
-    """
+    """Overview page of a single plan."""
     return Content(
         title="Overview",
         configuration=configuration(estimate.resolved),

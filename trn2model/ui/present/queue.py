@@ -29,38 +29,12 @@ _MOST_POINTS: Final = 600
 
 
 def arrival_rate(estimate: ServingEstimate, load: float, variation: float = 0.0) -> float:
-    """Requests per second that load the replicas to a share of what they can serve.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    load : float
-        Share of what full replicas finish. [1]
-    variation : float
-        Standard deviation over mean of the lengths: varied prompts share a pass as long as the longest. [1]
-
-    Returns
-    -------
-    float
-        Arrivals over all replicas. [1/s]
-    """
+    """Requests per second that load the replicas to a share of what they can serve [1/s]."""
     return load * full_rate(estimate.resolved.scenario, variation)
 
 
 def summary(trace: ServingTrace) -> str:
-    """Run in one sentence.
-
-    Parameters
-    ----------
-    trace : ServingTrace
-        What happened.
-
-    Returns
-    -------
-    str
-        Requests, length, throughput and what the replicas did.
-    """
+    """Run in one sentence."""
     busy = ", ".join(f"{name} {percent(share, 2)}" for name, share in trace.utilization().items())
     return (
         f"{number_of_requests(len(trace.arrival))} in {duration(trace.span)}: "
@@ -69,20 +43,7 @@ def summary(trace: ServingTrace) -> str:
 
 
 def room_warning(estimate: ServingEstimate, trace: ServingTrace) -> str | None:
-    """What of a run HBM would not hold; the queue counts slots, not bytes.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    trace : ServingTrace
-        What happened.
-
-    Returns
-    -------
-    str or None
-        None where the scenario fits, and as many of the longest requests as run at once beside it.
-    """
+    """What of a run HBM would not hold; the queue counts slots, not bytes."""
     memory, requests = estimate.memory, estimate.resolved.requests
     if not estimate.feasible:
         most, used = int(estimate.max_concurrency), float(memory.used_bytes)
@@ -105,40 +66,14 @@ def room_warning(estimate: ServingEstimate, trace: ServingTrace) -> str | None:
 
 
 def percentiles(trace: ServingTrace) -> Listing:
-    """Latencies of the run.
-
-    Parameters
-    ----------
-    trace : ServingTrace
-        What happened.
-
-    Returns
-    -------
-    Listing
-        Mean and percentiles of the three latencies.
-    """
+    """Latencies of the run."""
     found: Mapping[str, Mapping[str, float]] = trace.percentiles()
     rows = [(name, *(_text(found[key][shown]) for shown in _SHOWN)) for key, name in NAMES.items()]
     return Listing("Latencies in the queue", "Waiting for a free slot included.", table(("latency", *_SHOWN), rows))
 
 
 def in_system(estimate: ServingEstimate, trace: ServingTrace, mode: Mode) -> Chart:
-    """Requests waiting and in the system over the run.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    trace : ServingTrace
-        What happened.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        Two step curves, thinned to a few hundred points.
-    """
+    """Requests waiting and in the system over the run."""
     lines, rows = [], []
     for name, steps, colour in (
         ("in the system", trace.number_in_system(), 0),

@@ -26,20 +26,7 @@ _COLOURS: Final = {"strong": 0, "weak": 2, "sibling": 1}
 
 
 def scaling_chart(estimate: TrainingEstimate, mode: Mode) -> Chart | None:
-    """Throughput per chip over the number of chips, at a fixed batch and with a batch that grows.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate of one plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart or None
-        None where the plan can be laid out on no number of machines.
-    """
+    """Throughput per chip over the number of chips, at a fixed batch and with a batch that grows."""
     scenario = estimate.resolved.scenario
     found = [curve for curve in _curves(scenario) if len(curve.counts)]
     if not found:
@@ -69,18 +56,7 @@ def scaling_chart(estimate: TrainingEstimate, mode: Mode) -> Chart | None:
 
 
 def run_listing(estimate: TrainingEstimate) -> Listing:
-    """Whole training run of a single plan.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate of one plan.
-
-    Returns
-    -------
-    Listing
-        Time, cost and goodput, with what they follow from.
-    """
+    """Whole training run of a single plan."""
     run = estimate.run
     cost = NOTHING if run.cost_usd is None else f"${significant(float(run.cost_usd))}"
     rows = (

@@ -32,20 +32,7 @@ _SHADES: Final = (1.0, 0.62)
 
 
 def schedule_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
-    """Pipeline schedule of a single plan; a long step is shortened in its steady part.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate of one plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One row per stage, with exposed communication inside the tasks.
-    """
+    """Pipeline schedule of a single plan; a long step is shortened in its steady part."""
     plan = estimate.resolved.plan
     stages, whole = int(plan.pp), int(plan.num_microbatches)
     shown = _shown_microbatches(stages, whole)
@@ -75,20 +62,7 @@ def schedule_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
 
 
 def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
-    """HBM of the heaviest stage over the step of a single plan, shortened as the schedule is unless all is held.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate of one plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        Parts that stay, activations on top, capacity and peak.
-    """
+    """HBM of the heaviest stage over the step of a single plan, shortened as the schedule is unless all is held."""
     plan = estimate.resolved.plan
     whole = int(plan.num_microbatches)
     gpipe = estimate.resolved.scenario.pipeline_schedule == "gpipe"

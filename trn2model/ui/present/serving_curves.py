@@ -30,26 +30,7 @@ _HOLLOW: Final = "hollow: does not fit"
 def interactivity(
     estimate: ServingEstimate, point: OperatingPoint, max_ttft: float, max_tpot: float, mode: Mode
 ) -> Chart:
-    """Throughput against interactivity over concurrency, with the region that keeps the limits.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    point : OperatingPoint
-        Largest throughput within the limits.
-    max_ttft : float
-        Longest time to first token. [s]
-    max_tpot : float
-        Longest time per output token. [s]
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One point per concurrency; those that do not fit are hollow.
-    """
+    """Throughput against interactivity over concurrency, with the region that keeps the limits."""
     sweep = estimates.concurrency_sweep(estimate.resolved.scenario, _concurrencies(estimate, point))
     speed = 1.0 / np.asarray(sweep.estimate.tpot_with_stalls)
     rate = np.asarray(sweep.estimate.output_tokens_per_s_per_chip)
@@ -81,25 +62,7 @@ def interactivity(
 
 
 def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, mode: Mode) -> tuple[Chart, Chart]:
-    """Both latencies over the prompt's length, at the scenario's concurrency.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    max_ttft : float
-        Longest time to first token. [s]
-    max_tpot : float
-        Longest time per output token. [s]
-    mode : {"light", "dark"}
-        Dress of the charts.
-
-    Returns
-    -------
-    tuple of Chart
-        Time to first token, and time per output token with prefill stalls, labelled with the requests that fit;
-        prompts that do not fit at this concurrency are hollow.
-    """
+    """Both latencies over the prompt's length, at the scenario's concurrency."""
     sweep = estimates.context_sweep(estimate.resolved.scenario, _prompts(estimate))
     tokens, room, fits = sweep.values.tolist(), *_columns(sweep, "max_concurrency", "feasible")
     own = float(estimate.resolved.requests.input_tokens)
@@ -136,17 +99,7 @@ def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, 
 
 
 def from_ms(seconds: Floats) -> list[float]:
-    """Times in milliseconds.
-
-    Parameters
-    ----------
-    seconds : NDArray
-        Times. [s]
-
-    Returns
-    -------
-    list of float
-        The same times. [ms]
+    """Times in milliseconds [ms].
 
     Examples
     --------

@@ -66,20 +66,7 @@ _COMPUTE: Final = ("gemm", "attention", "elementwise", "head")
 
 
 def bound_by(estimate: ServingEstimate, phase: str) -> tuple[str, float]:
-    """What takes most of a phase: an engine's operators, communication of an axis, or another part.
-
-    Parameters
-    ----------
-    estimate : ServingEstimate
-        A single plan.
-    phase : str
-        "prefill" or "decode".
-
-    Returns
-    -------
-    tuple of str and float
-        Its name, and its share of the phase's time.
-    """
+    """What takes most of a phase: an engine's operators, communication of an axis, or another part."""
     one = estimate.prefill if phase == "prefill" else estimate.decode
     shares = {_ENGINE_WORDS[engine]: spent for engine, spent in _engine_times(one).items()}
     parts = {name: float(part) for name, part in estimate.time[phase].items()}

@@ -29,35 +29,12 @@ _COLUMNS: Final = ("of", "figure", "value", "status", "source", "note", "alterna
 
 
 def scopes() -> tuple[str, ...]:
-    """What figures can be listed for: this scenario, everything, or one system, chip or profile.
-
-    Returns
-    -------
-    tuple of str
-        Names to choose from.
-    """
+    """What figures can be listed for: this scenario, everything, or one system, chip or profile."""
     return (THIS, ALL, *_holders())
 
 
 def content(estimate: TrainingEstimate | None, _mode: Mode, scope: str, status: str) -> Content:
-    """Sources page.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate or None
-        The estimate of the scenario; None where the scenario means nothing.
-    _mode : {"light", "dark"}
-        Dress of charts; this page has none.
-    scope : str
-        One of `scopes`.
-    status : str
-        A status of figures, or "all".
-
-    Returns
-    -------
-    Content
-        Tables of figures and sources, assumptions, glossary, formulas.
-    """
+    """Sources page."""
     figures = _figures(estimate, scope, status)
     everything = all_figures()
     counts = {name: sum(row[3] == name for row in everything.rows) for name in STATUSES}
@@ -95,25 +72,13 @@ def content(estimate: TrainingEstimate | None, _mode: Mode, scope: str, status: 
 
 @cache
 def all_figures() -> Table:
-    """Every figure of every system, chip, price list and profile.
-
-    Returns
-    -------
-    Table
-        One row per figure.
-    """
+    """Every figure of every system, chip, price list and profile."""
     return table(_COLUMNS, [row for name, held in _holders().items() for row in _rows(name, held)])
 
 
 @cache
 def formulas() -> Mapping[str, tuple[Equation, ...]]:
-    """Formulas of the package as their docstrings state them, by module.
-
-    Returns
-    -------
-    Mapping
-        Module name to equations.
-    """
+    """Formulas of the package as their docstrings state them, by module."""
     found: dict[str, tuple[Equation, ...]] = {}
     for module in pkgutil.iter_modules(trn2model.formulas.__path__):
         equations = tuple(_equations(importlib.import_module(f"trn2model.formulas.{module.name}")))

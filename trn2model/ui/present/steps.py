@@ -85,29 +85,12 @@ class OperatorRow:
 
     @property
     def step_time(self) -> float:
-        """Time of all its forward runs in a step.
-
-        Returns
-        -------
-        float
-            Runs times time of one. [s]
-        """
+        """Time of all its forward runs in a step [s]."""
         return self.runs * self.time
 
 
 def operator_rows(estimate: TrainingEstimate) -> tuple[OperatorRow, ...]:
-    """Operators of the forward pass, those that do not run left out.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-
-    Returns
-    -------
-    tuple of OperatorRow
-        In the order of the model.
-    """
+    """Operators of the forward pass, those that do not run left out."""
     table, blocks = estimate.operators, estimate.operator_blocks
     bound, runs = np.asarray(table.bound), np.asarray(estimate.operator_count, dtype=np.float64)
     twice = {name for name in table.names if table.names.count(name) > 1}
@@ -131,18 +114,7 @@ def operator_rows(estimate: TrainingEstimate) -> tuple[OperatorRow, ...]:
 
 
 def engine_times(estimate: TrainingEstimate) -> dict[str, float]:
-    """Forward time of a step that goes to operators bound by each engine.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-
-    Returns
-    -------
-    dict
-        Engine to time. [s]
-    """
+    """Forward time of a step that goes to operators bound by each engine [s]."""
     rows = operator_rows(estimate)
     return {engine: sum(row.step_time for row in rows if row.bound == engine) for engine in ENGINES}
 

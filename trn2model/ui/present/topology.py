@@ -45,40 +45,14 @@ class View:
 
 
 def active_axes(estimate: TrainingEstimate) -> tuple[str, ...]:
-    """Axes that send something or have more than one member in a group, after the word for all.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-
-    Returns
-    -------
-    tuple of str
-        Choices of the page.
-    """
+    """Axes that send something or have more than one member in a group, after the word for all."""
     sends = {use.axis.partition(" ")[0] for use in estimate.communication}
     plan = estimate.resolved.plan
     return (ALL, *(axis for axis in AXIS_NAMES if axis in sends or float(getattr(plan, axis)) > 1))
 
 
 def content(estimate: TrainingEstimate, mode: Mode, view: View) -> Content:
-    """Topology page of a single plan.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate.
-    mode : {"light", "dark"}
-        Dress of the charts.
-    view : View
-        What to show.
-
-    Returns
-    -------
-    Content
-        The picture, the hottest links and the groups.
-    """
+    """Topology page of a single plan."""
     groups = None if view.axis == ALL else axis_groups(estimate, view.axis)
     load = link_traffic(estimate, None if view.axis == ALL else view.axis, view.domain, view.basis)
     fabric = estimate.network.fabric
@@ -93,26 +67,7 @@ def content(estimate: TrainingEstimate, mode: Mode, view: View) -> Content:
 
 
 def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load: Traffic, mode: Mode) -> Chart:
-    """The system as it is wired: torus planes, accelerators on a switch, or one chip's cores.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    view : View
-        What to show.
-    groups : Groups or None
-        Groups of the chosen axis.
-    load : Traffic
-        Colours of the links.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        Chips coloured by group, links by load.
-    """
+    """The system as it is wired: torus planes, accelerators on a switch, or one chip's cores."""
     fabric = estimate.network.fabric
     title = "busy share of the step" if view.basis == "utilisation" else "bytes against the fullest link"
     words = _words(estimate, view, load)

@@ -29,20 +29,7 @@ _MS_BELOW: Final = 2.0
 
 
 def content(estimate: TrainingEstimate, mode: Mode) -> Content:
-    """Training page of a single plan.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        The estimate.
-    mode : {"light", "dark"}
-        Dress of the charts.
-
-    Returns
-    -------
-    Content
-        Verdict, metrics, charts and tables.
-    """
+    """Training page of a single plan."""
     return Content(
         title="Training",
         configuration=configuration(estimate.resolved),
@@ -66,18 +53,7 @@ def _scaling(estimate: TrainingEstimate, mode: Mode) -> tuple[Chart, ...]:
 
 
 def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
-    """Headline numbers of a training step.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-
-    Returns
-    -------
-    tuple of Metric
-        Step time, throughput, MFU, HBM and cost.
-    """
+    """Headline numbers of a training step."""
     low, high = (float(bound) for bound in estimate.step_time_range)
     step, rate, mfu = (float(part) for part in (estimate.step_time, estimate.tokens_per_s, estimate.mfu))
     memory, cost = estimate.memory, estimate.cost
@@ -112,20 +88,7 @@ def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
 
 
 def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
-    """Step time part by part, each bar beginning where the last one ended.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One row per part that takes time.
-    """
+    """Step time part by part, each bar beginning where the last one ended."""
     unit, parts = _scaled_parts(estimate)
     total = sum(value for _, value in parts)
     rows, start = [], 0.0
@@ -138,20 +101,7 @@ def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
 
 
 def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
-    """Step time as one bar of parts.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One segment per part.
-    """
+    """Step time as one bar of parts."""
     unit, parts = _scaled_parts(estimate)
     total = sum(value for _, value in parts)
     segments = [
@@ -163,20 +113,7 @@ def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
 
 
 def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Chart:
-    """HBM of one rank by part against its capacity.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate or ServingEstimate
-        A single plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One bar and the capacity as a line.
-    """
+    """HBM of one rank by part against its capacity."""
     memory, rank = estimate.memory, rank_name(estimate.resolved)
     sizes = {name: float(size) for name, size in memory.parts.items()}
     segments = [
@@ -196,20 +133,7 @@ def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Char
 
 
 def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
-    """HBM bandwidth that each operator uses while it runs, against the peak.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One row per operator, the longest-running first.
-    """
+    """HBM bandwidth that each operator uses while it runs, against the peak."""
     core = estimate.resolved.core
     rows = sorted(operator_rows(estimate), key=lambda row: -row.step_time)
     bars = [
@@ -252,20 +176,7 @@ def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
 
 
 def communication_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
-    """Time of each kind of collective on the links, and how much of it nothing hides.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan that sends something.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One row per axis and operation.
-    """
+    """Time of each kind of collective on the links, and how much of it nothing hides."""
     uses = estimate.communication
     unit = "ms" if max(float(use.link_time) for use in uses) < _MS_BELOW else "s"
     rows = [

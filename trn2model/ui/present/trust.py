@@ -21,18 +21,6 @@ _UNFITTED: Final = (1.0, 1.0)
 def range_text(ends: tuple[Numeric, Numeric], write: Callable[[float], str] = duration) -> str:
     """Range of a number.
 
-    Parameters
-    ----------
-    ends : tuple of Numeric
-        Low and high end.
-    write : Callable
-        Writes one of them; a duration in seconds if left out.
-
-    Returns
-    -------
-    str
-        Empty where the profile claims no range.
-
     Examples
     --------
     >>> range_text((0.9, 1.25)), range_text((1.0, 1.0))
@@ -45,18 +33,7 @@ def range_text(ends: tuple[Numeric, Numeric], write: Callable[[float], str] = du
 
 
 def profile_links(estimate: TrainingEstimate | ServingEstimate) -> Links:
-    """Name of the profile in use, whether the configuration lies outside what it was fitted to, and its evidence.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate or ServingEstimate
-        A single plan.
-
-    Returns
-    -------
-    Links
-        To the Validation page, with the scenario.
-    """
+    """Name of the profile in use, whether the configuration lies outside what it was fitted to, and its evidence."""
     resolved = estimate.resolved
     profile = resolved.profile
     said = resolved.notes[0].rstrip(".") if profile.widening != _UNFITTED else ""

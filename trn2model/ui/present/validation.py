@@ -42,24 +42,7 @@ class View:
 
 
 def content(_subject: object, mode: Mode, evidence: Evidence, view: View) -> Content:
-    """Validation page.
-
-    Parameters
-    ----------
-    _subject : object
-        Not used: measurements do not depend on the scenario.
-    mode : {"light", "dark"}
-        Dress of the charts.
-    evidence : Evidence
-        Measurements and predictions.
-    view : View
-        What to show of them.
-
-    Returns
-    -------
-    Content
-        Verdict, errors by kind, scatter, chosen measurement, tables.
-    """
+    """Validation page."""
     shown = selected(evidence, view)
     chosen = _chosen(shown, view.picked)
     named = [(point.id, _group(evidence, point, view.group)) for point in shown.points]
@@ -79,20 +62,7 @@ def content(_subject: object, mode: Mode, evidence: Evidence, view: View) -> Con
 
 
 def selected(evidence: Evidence, view: View) -> Selection:
-    """What a view shows.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Measurements and predictions.
-    view : View
-        Kind, machine and trust class, and whether bounds are shown.
-
-    Returns
-    -------
-    Selection
-        In the order of the evidence.
-    """
+    """What a view shows."""
 
     def of(points: Sequence[Point]) -> tuple[Point, ...]:
         return tuple(
@@ -110,18 +80,7 @@ def selected(evidence: Evidence, view: View) -> Selection:
 
 
 def verdict(points: Sequence[Point]) -> Verdict:
-    """How far the numbers can be trusted, in words.
-
-    Parameters
-    ----------
-    points : Sequence of Point
-        All that is compared, bounds left out.
-
-    Returns
-    -------
-    Verdict
-        Two or three sentences; never praise.
-    """
+    """How far the numbers can be trusted, in words."""
     errors = np.array([point.error for point in points])
     medians = {kind: float(np.median([p.error for p in members])) for kind, members in by_kind(points).items()}
     best, worst = min(medians, key=lambda kind: medians[kind]), max(medians, key=lambda kind: medians[kind])
@@ -144,18 +103,7 @@ def verdict(points: Sequence[Point]) -> Verdict:
 
 
 def metrics(points: Sequence[Point]) -> tuple[Metric, ...]:
-    """Error of each kind of measurement.
-
-    Parameters
-    ----------
-    points : Sequence of Point
-        All that is compared, bounds left out.
-
-    Returns
-    -------
-    tuple of Metric
-        Median error, with mean and number of rows beside it.
-    """
+    """Error of each kind of measurement."""
     found = []
     for kind, members in by_kind(points).items():
         errors = np.array([point.error for point in members])

@@ -28,26 +28,7 @@ _TITLE: Final = "Predicted against measured"
 
 
 def scatter(evidence: Evidence, shown: Selection, chosen: Point | None, mode: Mode, picks: str) -> Chart:
-    """Predicted against measured times of one kind.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Measurements and predictions.
-    shown : Selection
-        What to draw.
-    chosen : Point or None
-        The measurement that is looked at.
-    mode : {"light", "dark"}
-        Dress of the chart.
-    picks : str
-        Session key that takes the id of a clicked point.
-
-    Returns
-    -------
-    Chart
-        Its axes hold every measurement of the kind, whatever is filtered.
-    """
+    """Predicted against measured times of one kind."""
     whole = [point for point in (*evidence.points, *evidence.bounds) if point.kind == shown.kind]
     times = [time for point in whole for time in (point.measured, point.predicted)]
     picked = Picked(_dot(chosen, evidence), chosen.low, chosen.high) if chosen else None
@@ -66,28 +47,7 @@ def scatter(evidence: Evidence, shown: Selection, chosen: Point | None, mode: Mo
 def spread(
     evidence: Evidence, shown: Selection, named: Sequence[tuple[str, str]], group: str, mode: Mode, picks: str
 ) -> tuple[Chart, ...]:
-    """Ratio of prediction to measurement, one strip per group.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Measurements and predictions.
-    shown : Selection
-        What to draw; bounds are left out.
-    named : Sequence of tuple of str
-        Id of each point and the name of its strip.
-    group : str
-        What the strips are.
-    mode : {"light", "dark"}
-        Dress of the chart.
-    picks : str
-        Session key that takes the id of a clicked point.
-
-    Returns
-    -------
-    tuple of Chart
-        Empty where nothing is shown.
-    """
+    """Ratio of prediction to measurement, one strip per group."""
     if not shown.points:
         return ()
     strips: dict[str, list[str]] = {}
@@ -111,20 +71,7 @@ def spread(
 
 
 def coverage(points: Sequence[Point], mode: Mode) -> Chart:
-    """Share of the measurements that lie in the range of their prediction, by kind.
-
-    Parameters
-    ----------
-    points : Sequence of Point
-        All that is compared, bounds left out.
-    mode : {"light", "dark"}
-        Dress of the chart.
-
-    Returns
-    -------
-    Chart
-        One bar per kind.
-    """
+    """Share of the measurements that lie in the range of their prediction, by kind."""
     bars, cells = [], []
     for kind, members in by_kind(points).items():
         inside = float(np.mean([point.within_range for point in members]))
@@ -152,20 +99,7 @@ def coverage(points: Sequence[Point], mode: Mode) -> Chart:
 
 
 def point_table(evidence: Evidence, points: Sequence[Point]) -> Table:
-    """Measurements as rows, the largest misses first, bounds last.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Where they come from.
-    points : Sequence of Point
-        Measurements.
-
-    Returns
-    -------
-    Table
-        Its first column is the id.
-    """
+    """Measurements as rows, the largest misses first, bounds last."""
     columns = (
         "id",
         "dataset",

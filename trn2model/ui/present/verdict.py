@@ -14,18 +14,7 @@ _COMPUTE = ("forward", "backward", "recompute")
 
 
 def training_verdict(estimate: TrainingEstimate) -> Verdict:
-    """Whether the plan trains, how fast, and what it waits for.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-
-    Returns
-    -------
-    Verdict
-        One or two sentences.
-    """
+    """Whether the plan trains, how fast, and what it waits for."""
     if not estimate.feasible:
         return Verdict(" ".join(violation_sentence(violation) for violation in estimate.violations), "bad")
     memory = estimate.memory
@@ -39,18 +28,7 @@ def training_verdict(estimate: TrainingEstimate) -> Verdict:
 
 
 def violation_sentence(violation: Violation) -> str:
-    """What does not fit, by how much, and what would help.
-
-    Parameters
-    ----------
-    violation : Violation
-        Resource, demand, limit and remedy.
-
-    Returns
-    -------
-    str
-        Two sentences.
-    """
+    """What does not fit, by how much, and what would help."""
     return (
         f"Does not fit: {violation.resource} needs {_amount(violation.demand, violation.unit)}, the limit is "
         f"{_amount(violation.limit, violation.unit)} ({percent(violation.demand / violation.limit)}). "
@@ -59,18 +37,7 @@ def violation_sentence(violation: Violation) -> str:
 
 
 def bound_sentence(estimate: TrainingEstimate) -> str:
-    """What takes most of the step, and the largest part that is not compute.
-
-    Parameters
-    ----------
-    estimate : TrainingEstimate
-        A single plan.
-
-    Returns
-    -------
-    str
-        One sentence.
-    """
+    """What takes most of the step, and the largest part that is not compute."""
     whole = float(estimate.step_time)
     parts = {name: float(part) for name, part in estimate.time.items()}
     compute = sum(parts[name] for name in _COMPUTE if name in parts)

@@ -34,18 +34,6 @@ _BACKTICKS: Final = re.compile("`+")
 def plain(text: str, length: int = 60) -> str:
     """Text from a link or a file with everything taken out that a page could read as markup.
 
-    Parameters
-    ----------
-    text : str
-        Text of unknown origin.
-    length : int
-        Longest text to return.
-
-    Returns
-    -------
-    str
-        Letters, digits and harmless punctuation; a middle dot for each other character.
-
     Examples
     --------
     >>> plain("<img src=x>")
@@ -57,18 +45,6 @@ def plain(text: str, length: int = 60) -> str:
 
 def code(text: str, length: int = 60) -> str:
     """Text from a link or a file as it is, in a Markdown code span, where nothing in it is read as markup.
-
-    Parameters
-    ----------
-    text : str
-        Text of unknown origin.
-    length : int
-        Longest text to show.
-
-    Returns
-    -------
-    str
-        One line; what has no visible form is spelled out, and a text of nothing says so.
 
     Examples
     --------
@@ -88,18 +64,6 @@ def code(text: str, length: int = 60) -> str:
 def legible(text: str, length: int = 60) -> str:
     """Text as prose where it holds letters, digits and harmless punctuation only, else as a code span.
 
-    Parameters
-    ----------
-    text : str
-        Text of unknown origin.
-    length : int
-        Longest text to show.
-
-    Returns
-    -------
-    str
-        Markdown that shows every character.
-
     Examples
     --------
     >>> legible("a number from 0 to 1"), legible("<b>")
@@ -110,126 +74,41 @@ def legible(text: str, length: int = 60) -> str:
 
 
 def model_title(model: str | ModelSpec) -> str:
-    """Name of a model as people write it.
-
-    Parameters
-    ----------
-    model : str or ModelSpec
-        A catalog name or a model of one's own.
-
-    Returns
-    -------
-    str
-        Title.
-    """
+    """Name of a model as people write it."""
     spec = catalog.model(model) if isinstance(model, str) else model
     return plain(spec.title or spec.name)
 
 
 def linkable(scenario: Scenario) -> Scenario:
-    """Scenario as a link can carry it: a model of one's own gives way to the default model.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-
-    Returns
-    -------
-    Scenario
-        The same, on a catalog model.
-    """
+    """Scenario as a link can carry it: a model of one's own gives way to the default model."""
     return replace(scenario, model=Scenario().model) if isinstance(scenario.model, ModelSpec) else scenario
 
 
 def machine(scenario: Scenario) -> str:
-    """Machines of a scenario in words.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-
-    Returns
-    -------
-    str
-        Count and name of the system.
-    """
+    """Machines of a scenario in words."""
     return f"{scenario.count} × {scenario.system}"
 
 
 def changed_fields(scenario: Scenario) -> tuple[ScenarioField, ...]:
-    """Fields that differ from their default, apart from model, system and count.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-
-    Returns
-    -------
-    tuple of ScenarioField
-        In the order of the table.
-    """
+    """Fields that differ from their default, apart from model, system and count."""
     return tuple(row for row in FIELDS if row.name not in _HEADLINE and getattr(scenario, row.name) != row.default)
 
 
 def subtitle(scenario: Scenario) -> str:
-    """Model, machines, and every parameter that is not at its default.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-
-    Returns
-    -------
-    str
-        One line for under a chart's title.
-    """
+    """Model, machines, and every parameter that is not at its default."""
     changes = (changed_text(scenario, row) for row in changed_fields(scenario))
     return " · ".join((model_title(scenario.model), machine(scenario), *changes))
 
 
 def chart_words(resolved: Resolved, title: str, stem: str, alt: str, detail: str = "") -> Words:
-    """Words of a chart about one scenario.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        A single plan.
-    title : str
-        Title of the chart; numbers that move with the plan belong into `detail`.
-    stem : str
-        What its file is called.
-    alt : str
-        Alternative text.
-    detail : str
-        What the subtitle says before model, machines and parameters.
-
-    Returns
-    -------
-    Words
-        With the parameters that are not default in the subtitle, and model and machines in the file's name.
-    """
+    """Words of a chart about one scenario."""
     scenario = resolved.scenario
     name = file_stem("trn2model", stem, model_title(scenario.model), f"{scenario.count}x{scenario.system}")
     return Words(title, " · ".join(part for part in (detail, subtitle(scenario)) if part), alt, name)
 
 
 def configuration(resolved: Resolved) -> str:
-    """What was estimated, with automatic degrees decided.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        A single plan.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """What was estimated, with automatic degrees decided."""
     scenario, plan = resolved.scenario, resolved.plan
     chips = resolved.system.num_chips * scenario.count
     degrees = [(axis, float(getattr(plan, axis))) for axis in AXIS_NAMES]
@@ -249,36 +128,14 @@ def configuration(resolved: Resolved) -> str:
 
 
 def rank_name(resolved: Resolved) -> str:
-    """What one rank is called on this system.
-
-    Parameters
-    ----------
-    resolved : Resolved
-        A scenario.
-
-    Returns
-    -------
-    str
-        "logical core", "core" or "GPU".
-    """
+    """What one rank is called on this system."""
     if resolved.core.chip.family == "gpu":
         return "GPU"
     return "logical core" if resolved.core.cores_per_rank > 1 else "core"
 
 
 def complaint(error: Trn2ModelError) -> str:
-    """One clear message for a scenario that means nothing or that the hardware cannot run.
-
-    Parameters
-    ----------
-    error : Trn2ModelError
-        What the estimate raised.
-
-    Returns
-    -------
-    str
-        Field, value, allowed range and remedy where the error knows them.
-    """
+    """One clear message for a scenario that means nothing or that the hardware cannot run."""
     if not isinstance(error, InvalidInputError):
         return legible(str(error), 400)
     named = f"{_label(error.field)} = {legible(str(error.value))}"
@@ -292,18 +149,5 @@ def _label(name: str) -> str:
 
 
 def changed_text(scenario: Scenario, row: ScenarioField) -> str:
-    """A parameter and its value.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The inputs.
-    row : ScenarioField
-        Which of them.
-
-    Returns
-    -------
-    str
-        Name in plain words and value as a link writes it.
-    """
+    """A parameter and its value."""
     return f"{row.name.replace('_', ' ')} {row.format(getattr(scenario, row.name))}"
