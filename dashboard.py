@@ -1,5 +1,5 @@
 """Entry of the dashboard: ``streamlit run dashboard.py``."""
 
-from trn2model.ui import shell
+from trn2model.ui import app
 
-shell.run()
+app.run()

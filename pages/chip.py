@@ -1,6 +1,6 @@
 """Chip page."""
 
-from trn2model.ui import shell, view
-from trn2model.ui.present import chip
+from trn2model.ui import app, page
+from trn2model.ui.pages import chip
 
-view.page(shell.enter(), "Chip", chip.content)
+page.page(app.enter(), "Chip", chip.content)

@@ -1,8 +1,8 @@
 """Inference page."""
 
-from trn2model.ui import queue, serving_controls, shell, view
-from trn2model.ui.present import inference
+from trn2model.ui import app, controls, page
+from trn2model.ui.pages import inference
 
-scene = shell.enter("serve")
-view.page(scene, "Inference", inference.content, serving_controls.limits, verdict_first=True)
-queue.section(scene)
+scene = app.enter("serve")
+page.page(scene, "Inference", inference.content, controls.limits, verdict_first=True)
+controls.section(scene)

@@ -1,6 +1,6 @@
 """Overview page."""
 
-from trn2model.ui import shell, view
-from trn2model.ui.present import overview
+from trn2model.ui import app, page
+from trn2model.ui.pages import overview
 
-view.page(shell.enter(), "Overview", overview.content)
+page.page(app.enter(), "Overview", overview.content)

@@ -1,6 +1,6 @@
 """Sources page."""
 
-from trn2model.ui import controls, shell, view
-from trn2model.ui.present import sources
+from trn2model.ui import app, controls, page
+from trn2model.ui.pages import sources
 
-view.page(shell.enter(), "Sources", sources.content, controls.source_filter, always=True)
+page.page(app.enter(), "Sources", sources.content, controls.source_filter, always=True)

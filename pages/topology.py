@@ -1,6 +1,6 @@
 """Topology page."""
 
-from trn2model.ui import collective_view, controls, shell, view
-from trn2model.ui.present import topology
+from trn2model.ui import app, controls, page
+from trn2model.ui.pages import topology
 
-view.page(shell.enter(), "Topology", topology.content, controls.topology_view, sections=collective_view.sections)
+page.page(app.enter(), "Topology", topology.content, controls.topology_view, sections=controls.sections)

@@ -1,6 +1,6 @@
 """Training page."""
 
-from trn2model.ui import shell, view
-from trn2model.ui.present import training
+from trn2model.ui import app, page
+from trn2model.ui.pages import training
 
-view.page(shell.enter(), "Training", training.content)
+page.page(app.enter(), "Training", training.content)

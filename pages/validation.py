@@ -1,6 +1,6 @@
 """Validation page."""
 
-from trn2model.ui import shell, validation_controls, view
-from trn2model.ui.present import validation
+from trn2model.ui import app, controls, page
+from trn2model.ui.pages import validation
 
-view.page(shell.enter(None), "Validation", validation.content, validation_controls.choose, verdict_first=True)
+page.page(app.enter(None), "Validation", validation.content, controls.choose, verdict_first=True)

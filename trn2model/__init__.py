@@ -13,9 +13,7 @@ from trn2model.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-
-# Bound here, at once: the function of that name must win over the subpackage it lives in.
-from trn2model.estimate import ServingEstimate, TrainingEstimate, estimate
+from trn2model.model.estimate import ServingEstimate, TrainingEstimate, estimate
 from trn2model.specs import catalog
 from trn2model.specs.scenario import Scenario
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from trn2model.estimate import estimate
+from trn2model.model.estimate import estimate
 from trn2model.specs.scenario import Scenario
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from trn2model.estimate import estimate
+from trn2model.model.estimate import estimate
 from trn2model.simulate.pipeline import simulate_pipeline
-from trn2model.simulate.serving_scenario import simulate_scenario
+from trn2model.simulate.queue import simulate_scenario
 from trn2model.specs.scenario import Scenario
 
 

@@ -23,12 +23,12 @@ FRONT_DOORS: dict[str, tuple[str, ...]] = {
     "trn2model/specs/catalog.py": ("chip", "chip_names", "model", "model_names", "system", "system_names"),
     "trn2model/specs/scenario.py": ("Scenario",),
     "trn2model/specs/resolve.py": ("resolve",),
-    "trn2model/estimate/__init__.py": ("estimate",),
-    "trn2model/estimate/training/step.py": ("estimate_training", "TrainingEstimate"),
-    "trn2model/estimate/serving/steady.py": ("estimate_serving", "ServingEstimate"),
-    "trn2model/estimate/network/traffic.py": ("collective_cost",),
-    "trn2model/estimate/network/collective_report.py": ("collective_report",),
-    "trn2model/estimate/model/report.py": ("model_report",),
+    "trn2model/model/estimate.py": ("estimate",),
+    "trn2model/model/training/step.py": ("estimate_training", "TrainingEstimate"),
+    "trn2model/model/serving/steady.py": ("estimate_serving", "ServingEstimate"),
+    "trn2model/network/cost.py": ("collective_cost",),
+    "trn2model/network/collective.py": ("collective_report",),
+    "trn2model/model/flop.py": ("model_report",),
 }
 NOTHING_RETURNED = {"None", "Never", "NoReturn"}
 

@@ -42,7 +42,7 @@ def test_only_the_dashboard_imports_its_libraries() -> None:
 
 
 def test_charts_and_tables_of_the_dashboard_do_not_draw() -> None:
-    plain = ("trn2model/ui/charts/", "trn2model/ui/tables", "trn2model/ui/format", "trn2model/ui/url_codec")
+    plain = ("trn2model/ui/charts/", "trn2model/ui/pages/", "trn2model/ui/tables", "trn2model/ui/report")
     drawing = [m.path for m in modules("trn2model/ui") if "streamlit" in top_names(m.tree)]
     assert [path for path in drawing if path.startswith(plain)] == []
 

@@ -9,16 +9,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from trn2model.estimate.network.collective_plans import OPERATIONS, plans
-from trn2model.estimate.network.collective_stage import Plan
-from trn2model.estimate.network.placement import Dims, group_ranks
-from trn2model.estimate.network.traffic import lines, plan_link_bytes, stage_price
 from trn2model.formulas import collectives
-from trn2model.simulate.collective import Replay, replay
-from trn2model.simulate.collective_state import Group, Held, ReplayError, Sums
-from trn2model.simulate.link_clock import LinkClock
+from trn2model.network.cost import lines, plan_link_bytes, stage_price
+from trn2model.network.placement import Dims, group_ranks
+from trn2model.network.ways import OPERATIONS, Plan, plans
+from trn2model.simulate.collectives import LinkClock, Replay, replay
+from trn2model.simulate.moves import Group, Held, ReplayError, Sums
 from trn2model.specs.catalog import system
-from trn2model.specs.profile import Constants, profile
+from trn2model.specs.profile import LinkConstants, profile
 from trn2model.specs.topology import Fabric, fabric
 
 MESSAGE = 3e6
@@ -69,9 +67,9 @@ LINK_SHAPES = (
 
 
 @cache
-def constants(kind: str) -> Constants:
+def constants(kind: str) -> LinkConstants:
     """Achievable rates; or memory and chip paths so fast, and latencies so odd, that links or the network decide."""
-    usual = profile("achievable").constants
+    usual = profile("achievable").links
     if kind == "achievable":
         return usual
     return replace(
@@ -90,7 +88,7 @@ def shape(name: str) -> tuple[Fabric, Dims, int]:
     return fabric(system(machine), count, lnc), dims, ranks
 
 
-def closed_time(net: Fabric, plan: Plan, rates: Constants) -> float:
+def closed_time(net: Fabric, plan: Plan, rates: LinkConstants) -> float:
     """Time of a plan from its stages."""
     time = rates.collective_time
     for loads, share in plan.stages:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from trn2model.errors import InvalidPlanError
-from trn2model.estimate import estimate
-from trn2model.estimate.model.states import model_states, parameter_shares
-from trn2model.estimate.rank.stages import stage_table
-from trn2model.estimate.training.compute import training_work
-from trn2model.estimate.training.memory import activation_bytes_per_block, saved_bytes
 from trn2model.formulas import pipeline
-from trn2model.specs.optimizer import optimizer
+from trn2model.model.activations import saved_bytes
+from trn2model.model.estimate import estimate
+from trn2model.model.stages import model_states, parameter_shares, stage_table
+from trn2model.model.training.compute import training_work
+from trn2model.model.training.memory import activation_bytes_per_block
+from trn2model.specs.numerics import optimizer
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.units import GIB

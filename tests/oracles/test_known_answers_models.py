@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trn2model.estimate.model.flop import (
+from trn2model.model.flop import (
     attention_flop_per_token,
     forward_attention_flop,
     forward_flop,
     forward_flop_per_token,
+    model_report,
 )
-from trn2model.estimate.model.kv_cache import kv_bytes, kv_bytes_per_token
-from trn2model.estimate.model.parameters import layer_parameters, model_parameters, rank_parameters
-from trn2model.estimate.model.report import model_report
-from trn2model.specs.model import Moe
-from trn2model.specs.model_file import load_model
+from trn2model.model.kv_cache import kv_bytes, kv_bytes_per_token
+from trn2model.model.parameters import layer_parameters, model_parameters, rank_parameters
+from trn2model.specs.model import Moe, load_model
 from trn2model.units import GIB
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trn2model.estimate import ServingEstimate, estimate
+from trn2model.model.estimate import ServingEstimate, estimate
 from trn2model.specs.scenario import Scenario
 from trn2model.units import GIB
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trn2model.estimate.training.block_memory import block_memory
+from trn2model.model.training.memory import block_memory
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.units import GIB

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate import estimate
-from trn2model.simulate.prompt_times import scenario_prompts
+from trn2model.model.estimate import estimate
+from trn2model.simulate.prefill import scenario_prompts
+from trn2model.simulate.queue import full_rate, scenario_requests, serving_setup, simulate_scenario
 from trn2model.simulate.requests import Requests, parse_trace
-from trn2model.simulate.serving_scenario import full_rate, scenario_requests, serving_setup, simulate_scenario
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trn2model.simulate.prefill import PassTime, Prefill
+from trn2model.simulate.queue import ServingSetup, simulate_serving
 from trn2model.simulate.replica import DECODE, PREFILL
 from trn2model.simulate.requests import Requests, poisson_requests
-from trn2model.simulate.serving import ServingSetup, simulate_serving
 
 
 def prefill_time(tokens):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trn2model.estimate import estimate
-from trn2model.estimate.model.states import parameter_shares
-from trn2model.estimate.rank.stages import stage_table
+from trn2model.model.estimate import estimate
+from trn2model.model.stages import parameter_shares, stage_table
 from trn2model.specs import catalog
 from trn2model.specs.model import Moe
 from trn2model.specs.resolve import resolve

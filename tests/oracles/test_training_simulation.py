@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate import estimate
-from trn2model.simulate.training import memory_timeline, simulate_step
+from trn2model.model.estimate import estimate
+from trn2model.simulate.pipeline import memory_timeline, simulate_step
 from trn2model.specs.scenario import Scenario
 
 UNEVEN: list[dict[str, Any]] = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trn2model.estimate import estimate
-from trn2model.simulate.collective import replay
+from trn2model.model.estimate import estimate
+from trn2model.simulate.collectives import replay
 from trn2model.specs.profile import profile
 from trn2model.specs.scenario import Scenario
 
@@ -21,7 +21,7 @@ def test_each_exchange_takes_the_time_of_its_own_group(zero: int, zero_group: st
     uses = [use for use in result.communication if use.axis == "dp"]
     assert {use.scope for use in uses} == ({"whole"} if zero_group == "all" else {"inside", "across"})
     for use in uses:
-        constants = profile("achievable").constants
+        constants = profile("achievable").links
         played = replay(result.network.fabric, use.op, GROUPS[use.scope], 256, float(use.bytes), constants)
         assert use.link_time / use.count == pytest.approx(played.time, rel=1e-9), (use.op, use.scope)
 

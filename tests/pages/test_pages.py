@@ -11,8 +11,8 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import ButtonGroup
 
 from trn2model.specs import catalog
-from trn2model.ui.present.overview import PRESETS
-from trn2model.ui.url_codec import query_string
+from trn2model.specs.link import query_string
+from trn2model.ui.pages.overview import PRESETS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("overview", "chip", "topology", "training", "sources")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from trn2model.ui.present import validation
+from trn2model.ui.pages import validation
 
 ROOT = Path(__file__).resolve().parents[2]
 Open = Callable[..., AppTest]

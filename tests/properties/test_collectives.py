@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trn2model.estimate.network.collective_plans import OPERATIONS, plans
-from trn2model.estimate.network.placement import Dims, group_dims, placement
-from trn2model.estimate.network.traffic import collective_cost, lines, link_bytes, plan_link_bytes
+from trn2model.network.cost import collective_cost, lines, link_bytes, plan_link_bytes
+from trn2model.network.placement import Dims, group_dims, placement
+from trn2model.network.ways import OPERATIONS, plans
 from trn2model.specs.catalog import system
 from trn2model.specs.hardware import System
-from trn2model.specs.profile import Constants, profile
+from trn2model.specs.profile import LinkConstants, profile
 from trn2model.specs.topology import Fabric, fabric
 
 MACHINES = (
@@ -56,7 +56,7 @@ messages = st.floats(1.0, 1e11)
 operations = st.sampled_from(OPERATIONS)
 
 
-def time(net: Fabric, op: str, message: float, dims: Dims, ranks: int, constants: Constants) -> float:
+def time(net: Fabric, op: str, message: float, dims: Dims, ranks: int, constants: LinkConstants) -> float:
     """Time of the cheapest algorithm."""
     return float(collective_cost(net, op, message, group_dims(dims, ranks), constants).time)
 
@@ -65,7 +65,7 @@ def time(net: Fabric, op: str, message: float, dims: Dims, ranks: int, constants
 @given(where=machine_groups(), op=operations, message=messages, factor=st.floats(1.0, 100.0))
 def test_more_bytes_take_longer(where: tuple[System, int, Dims, int], op: str, message: float, factor: float) -> None:
     machine, count, dims, ranks = where
-    net, constants = fabric(machine, count, 2), profile("achievable").constants
+    net, constants = fabric(machine, count, 2), profile("achievable").links
     short, long = (time(net, op, size, dims, ranks, constants) for size in (message, message * factor))
     assert short <= long * NUMERIC_NOISE
     assert long <= short * factor * NUMERIC_NOISE
@@ -79,7 +79,7 @@ def test_faster_resources_never_slow_down(
     where: tuple[System, int, Dims, int], op: str, message: float, name: str, factor: float
 ) -> None:
     machine, count, dims, ranks = where
-    net, constants = fabric(machine, count, 2), profile("achievable").constants
+    net, constants = fabric(machine, count, 2), profile("achievable").links
     faster = replace(constants, **{name: getattr(constants, name) * factor})
     assert time(net, op, message, dims, ranks, faster) <= time(net, op, message, dims, ranks, constants) * NUMERIC_NOISE
 
@@ -94,8 +94,7 @@ def test_faster_links_of_one_axis_never_slow_down(
     rates[axis] *= factor
     faster = replace(machine, link_bandwidth=(rates[0], rates[1], rates[2]))
     before, after = (
-        time(fabric(one, count, 2), op, message, dims, ranks, profile("achievable").constants)
-        for one in (machine, faster)
+        time(fabric(one, count, 2), op, message, dims, ranks, profile("achievable").links) for one in (machine, faster)
     )
     assert after <= before * NUMERIC_NOISE
 
@@ -108,7 +107,7 @@ def test_latency_never_helps(
     where: tuple[System, int, Dims, int], op: str, message: float, name: str, more: float
 ) -> None:
     machine, count, dims, ranks = where
-    net, constants = fabric(machine, count, 2), profile("achievable").constants
+    net, constants = fabric(machine, count, 2), profile("achievable").links
     slower = replace(constants, **{name: getattr(constants, name) + more})
     assert time(net, op, message, dims, ranks, constants) <= time(net, op, message, dims, ranks, slower) * NUMERIC_NOISE
 
@@ -117,7 +116,7 @@ def test_latency_never_helps(
 @given(op=operations, message=messages, stride=st.sampled_from([1, 2, 4, 8, 16]), size=st.sampled_from([2, 3, 4, 6, 8]))
 def test_contention_never_helps(op: str, message: float, stride: int, size: int) -> None:
     """The same groups with more and more of the others beside them."""
-    net, constants = fabric(system("trn2-ultraserver"), 1, 2), profile("achievable").constants
+    net, constants = fabric(system("trn2-ultraserver"), 1, 2), profile("achievable").links
     span = stride * size
     times = [time(net, op, message, ((stride, size),), span * n, constants) for n in range(1, 256 // span + 1)]
     even = times if size & (size - 1) == 0 else times[1:]  # a lone group may fit a level that many do not
@@ -133,7 +132,7 @@ def test_contention_never_helps(op: str, message: float, stride: int, size: int)
 )
 def test_ultraserver_is_never_slower_than_efa(dims_ranks: tuple[Dims, int], op: str, message: float, name: str) -> None:
     dims, ranks = dims_ranks
-    constants = profile(name).constants
+    constants = profile(name).links
     joined = time(fabric(system("trn2-ultraserver"), 1, 2), op, message, dims, ranks, constants)
     apart = time(fabric(system("trn2.48xlarge"), 4, 2), op, message, dims, ranks, constants)
     assert joined <= apart * NUMERIC_NOISE
@@ -145,11 +144,11 @@ def test_links_carry_no_more_than_they_can(where: tuple[System, int, Dims, int],
     """Bytes over rate of the busiest link never exceed the time; the ideal bound is never beaten."""
     machine, count, dims, ranks = where
     net = fabric(machine, count, 2)
-    for constants in (profile("achievable").constants, profile("ideal").constants):
+    for constants in (profile("achievable").links, profile("ideal").links):
         found = collective_cost(net, op, message, group_dims(dims, ranks), constants)
         assert float(found.link_time) <= float(found.time) * NUMERIC_NOISE
-    assert time(net, op, message, dims, ranks, profile("ideal").constants) <= time(
-        net, op, message, dims, ranks, profile("achievable").constants
+    assert time(net, op, message, dims, ranks, profile("ideal").links) <= time(
+        net, op, message, dims, ranks, profile("achievable").links
     )
 
 
@@ -159,7 +158,7 @@ def test_the_time_and_the_picture_use_the_same_loads(
     where: tuple[System, int, Dims, int], op: str, message: float
 ) -> None:
     machine, count, dims, ranks = where
-    net, constants = fabric(machine, count, 2), profile("achievable").constants
+    net, constants = fabric(machine, count, 2), profile("achievable").links
     table = lines(net, op, dims, ranks, constants)
     found = link_bytes(net, op, dims, ranks, message, constants)
     if not table.plans:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trn2model.estimate import estimate
-from trn2model.estimate.serving.steady import estimate_serving
-from trn2model.estimate.training.step import estimate_training
+from trn2model.model.estimate import estimate
+from trn2model.model.serving.steady import estimate_serving
+from trn2model.model.training.step import estimate_training
 from trn2model.specs.hardware import logical_core
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import Scenario

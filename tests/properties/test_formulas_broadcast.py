@@ -9,20 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trn2model.formulas import (
-    attention,
-    economics,
-    elementwise,
-    matmul,
-    memory,
-    moe,
-    optimizer,
-    pipeline,
-    roofline,
-    sparsity,
-)
+from trn2model.formulas import attention, economics, elementwise, matmul, memory, moe, pipeline, roofline, sparsity
 
-MODULES = (attention, economics, elementwise, matmul, memory, moe, optimizer, pipeline, roofline, sparsity)
+MODULES = (attention, economics, elementwise, matmul, memory, moe, pipeline, roofline, sparsity)
 
 # Ranges of the arguments by name; a pair is a real interval, a tuple of more is a choice.
 RANGES = {

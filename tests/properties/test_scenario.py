@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from trn2model.errors import InvalidInputError, InvalidPlanError, UnsupportedError
 from trn2model.specs import catalog
 from trn2model.specs.fields import ScenarioField
-from trn2model.specs.plan import PLAN_COLUMNS, parallel_plan, plan_limits
-from trn2model.specs.plan_rules import WORKLOADS, check_plan, plan_validity
+from trn2model.specs.link import decode, encode, query_string
+from trn2model.specs.plan import PLAN_COLUMNS, WORKLOADS, check_plan, parallel_plan, plan_limits, plan_validity
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import FIELDS, KEYS, ROWS, Scenario
-from trn2model.ui.url_codec import decode, encode, query_string
 
 ANY_TEXT = st.text(st.characters(), max_size=40)  # surrogates and control characters too
 NUMBERS = st.one_of(st.integers(), st.floats(), st.integers(min_value=10**300, max_value=10**301))

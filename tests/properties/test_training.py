@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trn2model.estimate import estimate
+from trn2model.model.estimate import estimate
 from trn2model.specs.scenario import Scenario
 
 

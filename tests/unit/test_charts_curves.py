@@ -9,7 +9,7 @@ import pytest
 
 from trn2model.ui.charts.chart import Words
 from trn2model.ui.charts.curves import Axes, Curve, Mark, Region, curves
-from trn2model.ui.charts.places import along, label_places
+from trn2model.ui.charts.labels import along, label_places
 from trn2model.ui.tables import table
 
 WORDS = Words("Title", "subtitle", "alt", "file")

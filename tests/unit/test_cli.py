@@ -16,19 +16,25 @@ from typing import Any
 import pytest
 
 from trn2model.cli import main
-from trn2model.cli.arguments import add_scenario_arguments, read_model, scenario_from
-from trn2model.cli.collective import COLLECTIVE, collective_text
-from trn2model.cli.command import Outcome, Parser, UsageError
-from trn2model.cli.facts import MODELS, SPECS
-from trn2model.cli.plans import LINK, TRAIN, training_text
+from trn2model.cli.command import (
+    Outcome,
+    Parser,
+    UsageError,
+    add_scenario_arguments,
+    columns,
+    read_model,
+    scenario_from,
+    sections,
+)
+from trn2model.cli.facts import COLLECTIVE, MODELS, SPECS, collective_text
 from trn2model.cli.program import COMMANDS, as_json, parser
-from trn2model.cli.text import columns, sections
+from trn2model.cli.workloads import LINK, TRAIN, training_text
 from trn2model.errors import NothingFeasibleError
 from trn2model.specs import catalog
+from trn2model.specs.link import query_string
+from trn2model.specs.provenance import MAX_JSON_BYTES
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import FIELDS, Scenario
-from trn2model.specs.user_file import MAX_JSON_BYTES
-from trn2model.ui.url_codec import query_string
 
 LLAMA_CONFIG = {
     "model_type": "llama",

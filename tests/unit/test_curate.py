@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from trn2model.errors import DataError, InvalidInputError
-from trn2model.validation.columns import column_names
 from trn2model.validation.curate import curate, published, to_csv
-from trn2model.validation.measurements import read_measurements
+from trn2model.validation.measurements import column_names, read_measurements
 
 TRAINING = {
     "model": "Llama-3.1-8B",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trn2model.estimate import estimate
-from trn2model.estimate.feasibility import memory_violations
-from trn2model.estimate.result import MemoryUse
+from trn2model.model.estimate import estimate
+from trn2model.model.feasibility import memory_violations
+from trn2model.model.result import MemoryUse
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 

@@ -9,16 +9,24 @@ import numpy as np
 import pytest
 
 from trn2model.errors import UnknownNameError
-from trn2model.estimate.serving.steady import estimate_serving
+from trn2model.model.serving.steady import estimate_serving
 from trn2model.specs.profile import CONSTANT_NAMES, profile
 from trn2model.specs.resolve import resolve
 from trn2model.units import to_si
-from trn2model.validation.cases import Case
+from trn2model.validation.cases import Case, batches, predicted_times
 from trn2model.validation.compare import out_of_group
-from trn2model.validation.fit import Fit, fit_cases, fit_profile, fitted_names, out_of_group_lines
-from trn2model.validation.paths import fits, selected_profile
-from trn2model.validation.predict import batches, predicted_times
-from trn2model.validation.profile_file import FEW_ROWS, LEAST_SPREAD, profile_text, spread
+from trn2model.validation.fit import (
+    FEW_ROWS,
+    LEAST_SPREAD,
+    Fit,
+    fit_cases,
+    fit_profile,
+    fitted_names,
+    out_of_group_lines,
+    profile_text,
+    spread,
+)
+from trn2model.validation.measurements import fits, selected_profile
 
 QUICK = ("trn1-links", "trn2-compiled-matmul", "trn1-training", "neuron-2.2x-training", "neuron-2.2x-kernels")
 
@@ -31,7 +39,7 @@ def test_a_profile_fits_few_constants_within_intervals(name: str) -> None:
     for key, free in table["free"].items():
         assert key in CONSTANT_NAMES
         low, high = to_si(free["low"], free["measured_in"]), to_si(free["high"], free["measured_in"])
-        value = getattr(profile(name).constants, key)
+        value = profile(name).value(key)
         assert low <= value <= high * (1 + 1e-9)
         assert free["within"]
 
@@ -40,7 +48,7 @@ def test_a_profile_fits_few_constants_within_intervals(name: str) -> None:
 def test_fitting_again_gives_the_committed_constants(name: str) -> None:
     found = fit_profile(name, cross_validate=False)
     for key, value in found.constants.items():
-        assert getattr(profile(name).constants, key) == pytest.approx(value, rel=1e-9), key
+        assert profile(name).value(key) == pytest.approx(value, rel=1e-9), key
 
 
 @pytest.mark.slow
@@ -48,7 +56,7 @@ def test_fitting_again_gives_the_committed_constants(name: str) -> None:
 def test_fitting_the_larger_profiles_again_gives_the_committed_constants(name: str) -> None:
     found = fit_profile(name, cross_validate=False)
     for key, value in found.constants.items():
-        assert getattr(profile(name).constants, key) == pytest.approx(value, rel=1e-9), key
+        assert profile(name).value(key) == pytest.approx(value, rel=1e-9), key
 
 
 def test_fitting_again_gives_the_committed_file() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from trn2model.formulas import elementwise
-from trn2model.formulas.optimizer import adamw_scalar_elements, adamw_vector_elements
+from trn2model.formulas.memory import adamw_scalar_elements, adamw_vector_elements
 from trn2model.formulas.roofline import ENGINES, bound_engine, operator_time
 
 VECTOR_RATE = 2 * 128 * 0.96e9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trn2model.errors import DataError, UnsupportedError
-from trn2model.specs import catalog, system_file
+from trn2model.specs import catalog, hardware
 from trn2model.specs.hardware import chip_flop_rate, logical_core
 from trn2model.units import GIB, MIB
 
@@ -59,21 +59,21 @@ def test_a_missing_rate_is_refused() -> None:
         core.flop_rate("int8")
 
 
-@pytest.mark.parametrize("name", system_file.hardware_names("system"))
+@pytest.mark.parametrize("name", hardware.hardware_names("system"))
 def test_a_system_without_a_needed_figure_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = {**system_file._document(name)}
+    document = {**hardware._document(name)}
     document["figures"] = {k: v for k, v in document["figures"].items() if k != "link_x_bandwidth"}
-    monkeypatch.setattr(system_file, "_document", lambda _: document)
-    monkeypatch.setattr(system_file, "hardware_names", lambda _: (name,))
-    monkeypatch.setattr(system_file, "load_chip", catalog.chip)
+    monkeypatch.setattr(hardware, "_document", lambda _: document)
+    monkeypatch.setattr(hardware, "hardware_names", lambda _: (name,))
+    monkeypatch.setattr(hardware, "load_chip", catalog.chip)
     with pytest.raises(DataError, match="link_x_bandwidth"):
-        system_file.load_system.__wrapped__(name)
+        hardware.load_system.__wrapped__(name)
 
 
 def test_a_null_figure_is_not_read_as_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = {**system_file._document("trainium2")}
+    document = {**hardware._document("trainium2")}
     document["figures"] = {**document["figures"], "hbm_bytes": {"unit": "GiB", "source": "x", "status": "published"}}
-    monkeypatch.setattr(system_file, "_document", lambda _: document)
-    monkeypatch.setattr(system_file, "hardware_names", lambda _: ("trainium2",))
+    monkeypatch.setattr(hardware, "_document", lambda _: document)
+    monkeypatch.setattr(hardware, "hardware_names", lambda _: ("trainium2",))
     with pytest.raises(DataError, match="no value is published"):
-        system_file.load_chip.__wrapped__("trainium2")
+        hardware.load_chip.__wrapped__("trainium2")

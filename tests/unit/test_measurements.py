@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from trn2model.errors import DataError, UnknownNameError
-from trn2model.estimate.model.parameters import model_parameters
+from trn2model.model.parameters import model_parameters
 from trn2model.specs import catalog
 from trn2model.specs.hardware import chip_flop_rate
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
-from trn2model.validation.columns import KINDS, column_names, columns
 from trn2model.validation.measurements import (
+    KINDS,
     USES,
     Measurement,
+    column_names,
+    columns,
     left_out,
     measured_model,
     measurements,

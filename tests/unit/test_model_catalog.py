@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from trn2model.errors import DataError, UnknownNameError
-from trn2model.estimate.model.parameters import model_parameters
-from trn2model.estimate.model.report import model_report
-from trn2model.specs.model import Attention, Layer, Mlp, Moe, uniform_model
-from trn2model.specs.model_file import load_model, model_names, parse_model
+from trn2model.model.flop import model_report
+from trn2model.model.parameters import model_parameters
+from trn2model.specs.model import Attention, Layer, Mlp, Moe, load_model, model_names, parse_model, uniform_model
 from trn2model.specs.provenance import sources
 
 # fmt: off

@@ -5,16 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trn2model.estimate.rank.operators import (
-    ENGINES,
-    Operator,
-    OperatorTable,
-    Rates,
-    Widths,
-    evaluate,
-    stack,
-    tile_cores,
-)
+from trn2model.model.operators import ENGINES, Operator, OperatorTable, Rates, Widths, evaluate, stack, tile_cores
 from trn2model.specs import catalog
 from trn2model.specs.hardware import logical_core
 from trn2model.specs.profile import profile
@@ -27,7 +18,7 @@ WIDTHS = Widths(2.0, 2.0, 0.625, 2.0)
 
 def _table(*operators: Operator, name: str = "ideal", sparse: bool = False) -> OperatorTable:
     rows = np.full(len(operators), sparse)
-    return evaluate(operators, (), WIDTHS, rows, RATES, CORE, profile(name).constants)
+    return evaluate(operators, (), WIDTHS, rows, RATES, CORE, profile(name).compute)
 
 
 def test_each_engine_binds_its_own_operator() -> None:
@@ -59,7 +50,7 @@ def test_decode_gemm_reads_its_weights_once() -> None:
 
 def test_achievable_costs_more_and_a_fixed_time() -> None:
     """Nothing is free: an operator with no work still starts."""
-    constants = profile("achievable").constants
+    constants = profile("achievable").compute
     assert _table(Operator("nothing"), name="achievable").time[0] == pytest.approx(constants.operator_time)
     gemm = Operator("gemm", 100.0, 100.0, 100.0, 1.0)
     assert _table(gemm, name="achievable").time[0] > _table(gemm).time[0]

@@ -11,23 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trn2model.estimate.model.flop import (
+from trn2model.model.flop import (
     attention_flop_per_token,
     forward_attention_flop,
     forward_flop,
     forward_flop_per_token,
     weight_flop_per_token,
 )
-from trn2model.estimate.model.kv_cache import kv_bytes, kv_bytes_per_token, kv_elements_per_token, kv_replication
-from trn2model.estimate.model.parameters import (
+from trn2model.model.kv_cache import kv_bytes, kv_bytes_per_token, kv_elements_per_token, kv_replication
+from trn2model.model.parameters import (
     kv_heads_per_rank,
     layer_matrices,
     layer_parameters,
     model_parameters,
     rank_parameters,
 )
-from trn2model.specs.model import Attention, LatentAttention, Layer, Mlp, ModelSpec, Moe
-from trn2model.specs.model_file import load_model, model_names
+from trn2model.specs.model import Attention, LatentAttention, Layer, Mlp, ModelSpec, Moe, load_model, model_names
 
 Shapes = list[tuple[int, ...]]
 

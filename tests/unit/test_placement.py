@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate.network.placement import group_dims, group_ranks, member_offsets, merge_dims, placement
+from trn2model.network.placement import group_dims, group_ranks, member_offsets, merge_dims, placement
 
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 

@@ -12,7 +12,7 @@ from trn2model.errors import UnknownNameError
 from trn2model.formulas import matmul
 from trn2model.specs import catalog
 from trn2model.specs.hardware import logical_core
-from trn2model.specs.profile import CONSTANT_NAMES, Constants, profile, profile_names
+from trn2model.specs.profile import CONSTANT_NAMES, ComputeConstants, profile, profile_names
 from trn2model.specs.provenance import sources
 
 CORE = logical_core(catalog.system("trn2.48xlarge"), 2)
@@ -37,7 +37,7 @@ GEMM_ROWS: list[tuple[float, float, float, str, float]] = [
 ]
 
 
-def gemm_time(m: float, k: float, n: float, dtype: str, c: Constants) -> float:
+def gemm_time(m: float, k: float, n: float, dtype: str, c: ComputeConstants) -> float:
     """Device time of one GEMM on a logical core, from the formulas alone."""
     engine = CORE.chip.tensor_engine
     reach = 2 if dtype == "fp8" else 1
@@ -66,30 +66,29 @@ def test_a_profile_is_complete_and_sourced(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ideal", "achievable"])
 def test_shares_are_shares_and_costs_are_not_negative(name: str) -> None:
-    constants = profile(name).constants
     for key in CONSTANT_NAMES:
-        value = getattr(constants, key)
+        value = profile(name).value(key)
         assert value >= 0, key
         if key.endswith(("_efficiency", "_fraction")):
             assert value <= 1, key
 
 
 def test_ideal_costs_nothing_that_can_be_saved() -> None:
-    constants = profile("ideal").constants
+    ideal = profile("ideal")
     for key in CONSTANT_NAMES:
         if key.endswith(("_efficiency", "_fraction")):
-            assert getattr(constants, key) == 1, key
+            assert ideal.value(key) == 1, key
         if key.endswith(("_time", "_latency")) or key in {"tile_padding", "tensor_fill"}:
-            assert getattr(constants, key) == 0, key
-    assert constants.chip_bandwidth == pytest.approx(3.5e12 / 8)
+            assert ideal.value(key) == 0, key
+    assert ideal.links.chip_bandwidth == pytest.approx(3.5e12 / 8)
 
 
 def test_achievable_is_nowhere_better_than_ideal() -> None:
-    ideal, real = profile("ideal").constants, profile("achievable").constants
+    ideal, real = profile("ideal"), profile("achievable")
     for key in CONSTANT_NAMES:
         better_is_more = key.endswith(("_efficiency", "_fraction", "_bandwidth"))
         low, high = (real, ideal) if better_is_more else (ideal, real)
-        assert getattr(low, key) <= getattr(high, key), key
+        assert low.value(key) <= high.value(key), key
 
 
 def test_notes_say_where_measured_constants_come_from() -> None:
@@ -99,14 +98,14 @@ def test_notes_say_where_measured_constants_come_from() -> None:
 
 @pytest.mark.parametrize(("m", "k", "n", "dtype", "rate"), GEMM_ROWS)
 def test_achievable_gemm(m: float, k: float, n: float, dtype: str, rate: float) -> None:
-    constants = profile("achievable").constants
+    constants = profile("achievable").compute
     measured = matmul.gemm_flop(m, k, n) / (rate * 1e12)
     predicted = gemm_time(m, k, n, dtype, constants) + constants.step_time
     assert predicted == pytest.approx(measured, rel=0.085)
 
 
 def test_achievable_gemm_error_on_average() -> None:
-    constants = profile("achievable").constants
+    constants = profile("achievable").compute
     errors = []
     for m, k, n, dtype, rate in GEMM_ROWS:
         measured = float(matmul.gemm_flop(m, k, n)) / (rate * 1e12)
@@ -116,12 +115,12 @@ def test_achievable_gemm_error_on_average() -> None:
 
 @pytest.mark.parametrize(("m", "k", "n", "dtype", "rate"), GEMM_ROWS)
 def test_nobody_beats_ideal(m: float, k: float, n: float, dtype: str, rate: float) -> None:
-    assert gemm_time(m, k, n, dtype, profile("ideal").constants) <= matmul.gemm_flop(m, k, n) / (rate * 1e12)
+    assert gemm_time(m, k, n, dtype, profile("ideal").compute) <= matmul.gemm_flop(m, k, n) / (rate * 1e12)
 
 
 @pytest.mark.parametrize("rate", [559.2, 573.3])
 def test_reading_weights_for_128_rows(rate: float) -> None:
-    constants = profile("achievable").constants
+    constants = profile("achievable").compute
     moved = (128 * 8192 + 8192 * 8192 + 128 * 8192) * 2
     predicted = gemm_time(128, 8192, 8192, "bf16", constants)
     assert predicted < moved / (rate * 1e9) < predicted + constants.step_time
@@ -129,7 +128,7 @@ def test_reading_weights_for_128_rows(rate: float) -> None:
 
 @pytest.mark.parametrize(("tokens", "time"), [(4096, 7407.4e-6), (10240, 39969.3e-6), (10240, 39782.3e-6)])
 def test_achievable_attention(tokens: int, time: float) -> None:
-    constants = profile("achievable").constants
+    constants = profile("achievable").compute
     heads, head_size = 80, 128
     pairs = heads * tokens**2 / 2
     tensor = 4 * pairs * head_size / (CORE.flop_rate("bf16") * constants.attention_efficiency)
@@ -151,7 +150,7 @@ def test_achievable_attention(tokens: int, time: float) -> None:
     ],
 )
 def test_achievable_decode_attention(batch: int, context: int, time: float) -> None:
-    constants = profile("achievable").constants
+    constants = profile("achievable").compute
     cache = batch * context * 2 * 8 * 128 * 2
     predicted = cache / (CORE.hbm_bandwidth * constants.kv_read_efficiency)
     assert predicted == pytest.approx(time, rel=0.12)
@@ -160,18 +159,18 @@ def test_achievable_decode_attention(batch: int, context: int, time: float) -> N
 
 @pytest.mark.parametrize(("passes", "rate"), [(2, 322.6e9 / 4), (2, 295.7e9 / 4), (1, 315.4e9 / 2)])
 def test_achievable_vector_operators(passes: int, rate: float) -> None:
-    constants = profile("achievable").constants
+    constants = profile("achievable").compute
     reached = CORE.vector_element_rate * constants.vector_efficiency
     assert reached == pytest.approx(passes * rate, rel=0.08)
 
 
 def test_streaming_reaches_what_four_busy_cores_reach() -> None:
-    reached = CORE.hbm_bandwidth * profile("achievable").constants.hbm_efficiency
+    reached = CORE.hbm_bandwidth * profile("achievable").compute.hbm_efficiency
     assert reached == pytest.approx(634e9, rel=2e-3)
 
 
 def test_a_die_pair_and_a_chip() -> None:
-    constants = profile("achievable").constants
+    constants = profile("achievable").links
     assert 103.8e9 < constants.chip_bandwidth < 123.9e9
     point_to_point = constants.collective_time + constants.chip_latency
     assert point_to_point < 12.6e-6

@@ -12,8 +12,17 @@ import pytest
 
 from trn2model.errors import InvalidInputError, InvalidPlanError, UnsupportedError
 from trn2model.specs import catalog
-from trn2model.specs.plan import PLAN_COLUMNS, broadcast_columns, parallel_plan, plan_limits
-from trn2model.specs.plan_rules import REASONS, WORKLOADS, check_plan, check_requests, plan_validity
+from trn2model.specs.plan import (
+    PLAN_COLUMNS,
+    REASONS,
+    WORKLOADS,
+    broadcast_columns,
+    check_plan,
+    check_requests,
+    parallel_plan,
+    plan_limits,
+    plan_validity,
+)
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import ROWS, Scenario
 

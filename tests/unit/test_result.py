@@ -7,11 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from trn2model.estimate import estimate
-from trn2model.estimate.feasibility import memory_violations
-from trn2model.estimate.result import MemoryUse, Violation, to_json
-from trn2model.estimate.summary import assumptions, num_chips, rent, reserve_bytes, scalar
-from trn2model.specs.plan_rules import Workload
+from trn2model.model.estimate import estimate
+from trn2model.model.feasibility import memory_violations
+from trn2model.model.result import MemoryUse, Violation, assumptions, num_chips, rent, reserve_bytes, scalar, to_json
+from trn2model.specs.plan import Workload
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 

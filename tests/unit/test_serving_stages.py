@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from trn2model.estimate import ServingEstimate, estimate
-from trn2model.estimate.rank.layer import layer_operators
-from trn2model.estimate.serving.passes import decode_work
+from trn2model.model.estimate import ServingEstimate, estimate
+from trn2model.model.layers import layer_operators
+from trn2model.model.serving.passes import decode_work
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.units import to_si

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from trn2model.errors import InvalidInputError, InvalidPlanError
-from trn2model.simulate.pipeline import simulate_pipeline
-from trn2model.simulate.schedules import stage_orders
+from trn2model.simulate.pipeline import simulate_pipeline, stage_orders
 
 
 def test_two_stages_by_hand():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trn2model.estimate.rank.stages import layers_of_stage, stage_table
+from trn2model.model.stages import layers_of_stage, stage_table
 from trn2model.specs import catalog
 
 

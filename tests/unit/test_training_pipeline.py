@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trn2model.errors import InvalidPlanError
-from trn2model.estimate import estimate
+from trn2model.model.estimate import estimate
 from trn2model.specs.scenario import Scenario
 
 PLAN = {"tp": 8, "pp": 4, "profile": "achievable"}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from trn2model.errors import InvalidInputError
-from trn2model.estimate import estimate
-from trn2model.estimate.training.scaling import scaling_counts, scaling_curve
-from trn2model.specs.reliability import reliability_figures, run_settings
+from trn2model.model.estimate import estimate
+from trn2model.model.training.scaling import scaling_counts, scaling_curve
+from trn2model.specs.resolve import reliability_figures, run_settings
 from trn2model.specs.scenario import Scenario
 
 PLAN = Scenario(model="llama-3.1-8b", system="trn2.48xlarge", count=4, tp=8)

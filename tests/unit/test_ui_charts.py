@@ -16,13 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trn2model.ui.charts.bars import Limit, Part, Row, overlap_bars, row_bars, stacked_bar
-from trn2model.ui.charts.chart import Chart, Words, compose, file_stem, wrap
-from trn2model.ui.charts.frame import frame
+from trn2model.ui.charts.chart import Chart, Words, compose, file_stem, frame, wrap
+from trn2model.ui.charts.fabric import ChipMark, LinkMark, PortMark, Torus, switch_ports, torus_planes
 from trn2model.ui.charts.heat import Grid, heat_table
 from trn2model.ui.charts.labels import Label, label_boxes, place_labels
 from trn2model.ui.charts.roofline import Ceiling, Point, roofline
-from trn2model.ui.charts.switch import PortMark, switch_ports
-from trn2model.ui.charts.template import (
+from trn2model.ui.charts.style import (
     PALETTES,
     Mode,
     colour_at,
@@ -33,7 +32,6 @@ from trn2model.ui.charts.template import (
     template_name,
     utilization_scale,
 )
-from trn2model.ui.charts.torus import ChipMark, LinkMark, Torus, torus_planes
 from trn2model.ui.tables import table
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -55,4 +55,4 @@ def test_a_machine_without_a_measurement_is_no_choice() -> None:
 def test_only_the_tables_bind_widgets_to_the_link() -> None:
     """A key that is bound elsewhere would not be checked."""
     binding = {path.name for path in UI.rglob("*.py") if re.search(r'bind="query-params"', path.read_text("utf-8"))}
-    assert binding == {"widgets.py", "view_widgets.py"}
+    assert binding == {"widgets.py"}

@@ -12,9 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trn2model.validation.compare import ErrorRow, error_table, out_of_group, summary_table
+from trn2model.validation.compare import (
+    ErrorRow,
+    Point,
+    error_table,
+    out_of_group,
+    points_of,
+    summary_table,
+    validation_points,
+)
 from trn2model.validation.measurements import measurements
-from trn2model.validation.points import Point, points_of, validation_points
 
 BASELINE: dict[str, Any] = tomllib.loads((Path(__file__).parent / "baseline.toml").read_text(encoding="utf-8"))
 FITTED = [point for point in validation_points() if point.use == "fit"]

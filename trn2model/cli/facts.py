@@ -1,21 +1,31 @@
-"""Commands that print facts: ``specs`` and ``models``."""
+"""Commands that ask no plan: ``specs``, ``models``, ``collective`` and ``validate``."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from trn2model.cli.arguments import read_model
-from trn2model.cli.command import Command, Outcome, UsageError
-from trn2model.cli.text import columns, quantity_text, sections
-from trn2model.estimate.model.report import model_report
+from trn2model.cli.command import (
+    Command,
+    Outcome,
+    UsageError,
+    add_field_arguments,
+    columns,
+    quantity_text,
+    read_model,
+    sections,
+)
+from trn2model.model.flop import model_report
+from trn2model.network.collective import collective_report
 from trn2model.specs import catalog
-from trn2model.specs.fields import ScenarioField
-from trn2model.specs.figures_report import specs_report
+from trn2model.specs.catalog import specs_report
+from trn2model.specs.fields import AUTO, ScenarioField, words
+from trn2model.specs.hardware import logical_core
 from trn2model.specs.plan import MAX_TOKENS
 from trn2model.specs.scenario import ROWS
-from trn2model.ui.format import capacity, count, quantity
+from trn2model.text import bandwidth, capacity, count, duration, percent, quantity, traffic
+from trn2model.validation.compare import FILE_KINDS, validate_report
 
 _CONTEXT: Final = ScenarioField(
     "context",
@@ -129,3 +139,98 @@ def _model_text(report: Mapping[str, Any]) -> str:
 
 SPECS: Final = Command("specs", "figures of the machines with their sources", _configure_specs, _specs)
 MODELS: Final = Command("models", "size and cost of the models", _configure_models, _models)
+
+
+_OPS: Final = ScenarioField(
+    "op", "choice", "Operation", "System", "Collective operation", name="op",
+    choices=words("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"),
+)  # fmt: skip
+_RANKS: Final = ScenarioField(
+    "ranks", "int", "Ranks", "System", "Members of the group, consecutive from rank 0; auto takes every rank", AUTO,
+    "ranks", minimum=1, maximum=1 << 20, unset=AUTO,
+)  # fmt: skip
+_BYTES: Final = ScenarioField(
+    "bytes", "float", "Bytes", "System", "Message size, nccom-test's size column, in bytes", name="bytes",
+    minimum=1, maximum=1e15,
+)  # fmt: skip
+_FIELDS: Final = tuple(ROWS[name] for name in ("system", "count", "lnc", "profile"))
+
+
+def _configure_collective(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--op", required=True, metavar="OP", help=f"{_OPS.help}: {_OPS.allowed()}")
+    parser.add_argument("--bytes", required=True, metavar="B", help=_BYTES.help)
+    parser.add_argument("--ranks", default=AUTO, metavar="N", help=_RANKS.help)
+    parser.add_argument("--algorithm", default=AUTO, metavar="NAME", help="algorithm to use; auto takes the cheapest")
+    add_field_arguments(parser, _FIELDS)
+
+
+def _collective(arguments: argparse.Namespace) -> Outcome:
+    op, size = _OPS.parse(arguments.op), _BYTES.parse(arguments.bytes)
+    ranks = _RANKS.parse(arguments.ranks)
+    given = {row.name: getattr(arguments, row.name) for row in _FIELDS}
+    values = {row.name: row.default if given[row.name] is None else row.parse(given[row.name]) for row in _FIELDS}
+    system = catalog.system(values["system"])
+    if ranks == AUTO:
+        ranks = system.num_chips * values["count"] * logical_core(system, values["lnc"]).ranks_per_chip
+    name = system.default_profile if values["profile"] == AUTO else values["profile"]
+    report = collective_report(op, system, values["count"], values["lnc"], ranks, size, arguments.algorithm, name)
+    title = f"{op} of {traffic(size)} over {ranks:,} ranks of {values['count']} x {system.name}, profile {name}"
+    return Outcome(report, lambda: collective_text(title, report))
+
+
+def collective_text(title: str, report: Mapping[str, Any]) -> str:
+    """One collective as text for the terminal."""
+    head = [
+        ("time", duration(report["time"])),
+        ("algorithm", report["algorithm"]),
+        ("algbw", bandwidth(report["algbw"])),
+        ("busbw", bandwidth(report["busbw"])),
+        ("busiest link", percent(report["max_link_utilization"])),
+    ]
+    others = sorted(report["by_algorithm"].items(), key=lambda item: item[1])
+    rows = [(name, duration(time)) for name, time in others]
+    return sections([("", title), ("", columns(head)), ("By algorithm", columns(rows, right=[1], indent="  "))])
+
+
+COLLECTIVE: Final = Command(
+    "collective", "time and bus bandwidth of one collective", _configure_collective, _collective
+)
+
+
+_MOST_REASONS: Final = 12
+
+
+def _configure_validate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--csv", metavar="FILE", help="a file with the columns of the public tables, to compare with")
+    kinds = ", ".join(FILE_KINDS)
+    parser.add_argument("--kind", metavar="KIND", help=f"what is measured: {kinds}; needed with --csv")
+
+
+def _validate(arguments: argparse.Namespace) -> Outcome:
+    report = validate_report(arguments.csv, arguments.kind)
+    return Outcome(report, lambda: validation_text(report))
+
+
+def validation_text(report: Mapping[str, Any]) -> str:
+    """Report of the validation as text for the terminal."""
+    reasons = [(f"{count:,}", reason) for reason, count in list(report["left_out"].items())[:_MOST_REASONS]]
+    return sections(
+        [
+            ("Errors by dataset, in percent of the measurement", _table(report["datasets"])),
+            ("Sets of rows that may be fitted", _table(report["summaries"])),
+            ("Rows left out", columns(reasons, right=[0], indent="  ")),
+        ]
+    )
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    head = ("name", "used", "of", "mean", "median", "largest", "out of group", "in range", "profile")
+    lines = [head]
+    for row in rows:
+        errors = [f"{row[f'{name}_abs_pct_error']:.1f}" for name in ("mean", "median", "max", "loo_mean")]
+        inside = f"{100 * row['within_range_fraction']:.0f} %"
+        lines.append((row["name"], str(row["used"]), str(row["rows"]), *errors, inside, ", ".join(row["profiles"])))
+    return columns(lines, right=range(1, 8)) if rows else ""
+
+
+VALIDATE: Final = Command("validate", "predictions beside published measurements", _configure_validate, _validate)

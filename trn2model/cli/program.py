@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, TextIO
 
-from trn2model.cli.collective import COLLECTIVE
 from trn2model.cli.command import Command, Outcome, OutputError, Parser, write
-from trn2model.cli.facts import MODELS, SPECS
-from trn2model.cli.plans import LINK, TRAIN
-from trn2model.cli.serving import SERVE
-from trn2model.cli.validation import VALIDATE
+from trn2model.cli.facts import COLLECTIVE, MODELS, SPECS, VALIDATE
+from trn2model.cli.workloads import LINK, SERVE, TRAIN
 from trn2model.errors import NothingFeasibleError, Trn2ModelError
-from trn2model.estimate.result import to_json
+from trn2model.model.result import to_json
 
 DONE: Final = 0
 UNWRITABLE: Final = 1

@@ -1,20 +1,127 @@
 """Event-driven pipeline schedule: the oracle of the closed forms, and what the Gantt chart draws.
 
+An order is an array of rows (kind, chunk, microbatch). Virtual stage ``chunk * num_stages + stage`` follows
+``chunk * num_stages + stage - 1``. No durations here: `simulate.pipeline` turns orders into times.
+
 Each stage runs its tasks in the order of `simulate.schedules`; a task starts as soon as its stage is free and what
 it needs has arrived. Transfers are asynchronous: they delay the receiver and never occupy a stage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trn2model.errors import InvalidInputError
-from trn2model.simulate.schedules import BACKWARD, FORWARD, KINDS, WEIGHT_GRADIENT, Order, stage_orders
+from trn2model.errors import InvalidInputError, InvalidPlanError
+from trn2model.model.training.step import TrainingEstimate
+
+Order = NDArray[np.int64]
+
+#: kinds of task, by code; a backward task holds the weight gradient too unless the schedule splits it off
+KINDS: Final = ("forward", "backward", "weight_gradient")
+FORWARD: Final = 0
+BACKWARD: Final = 1
+WEIGHT_GRADIENT: Final = 2
+
+#: schedules by name; only "interleaved" has more than one chunk per stage
+SCHEDULES: Final = ("gpipe", "1f1b", "interleaved", "zb-h1")
+
+
+def stage_orders(schedule: str, num_stages: int, num_microbatches: int, interleave: int) -> tuple[Order, ...]:
+    r"""Order of tasks on every stage of a pipeline schedule.
+
+    GPipe: all forwards, then all backwards. 1F1B: stage :math:`s` runs :math:`p - s - 1` forwards ahead, then
+    alternates. Interleaved: Megatron's order, :math:`2(p - s - 1) + (v - 1)p` chunk forwards ahead, microbatches in
+    groups of :math:`p`. ZB-H1: 1F1B with the weight gradient split off and put off by :math:`s` microbatches.
+
+    Raises InvalidPlanError (the schedule is unknown, a count is below 1, or GPipe or ZB-H1 is asked to interleave).
+
+    Notes
+    -----
+    Free of deadlock for every `num_microbatches`. Where it is no multiple of the stages, the interleaved order is
+    that of the next multiple with the absent microbatches struck out; removing tasks from an acyclic precedence
+    graph leaves it acyclic.
+
+    References
+    ----------
+    .. [1] megatron-sc21
+    .. [2] gpipe
+    .. [3] zero-bubble
+    """
+    _check(schedule, num_stages, num_microbatches, interleave)
+    stages = range(num_stages)
+    if schedule == "gpipe":
+        return tuple(_gpipe(num_microbatches) for _ in stages)
+    if schedule == "zb-h1":
+        return tuple(_zero_bubble(num_stages, num_microbatches, stage) for stage in stages)
+    if interleave == 1:
+        return tuple(_one_forward_one_backward(num_stages, num_microbatches, stage) for stage in stages)
+    return tuple(_interleaved(num_stages, num_microbatches, interleave, stage) for stage in stages)
+
+
+def _check(schedule: str, num_stages: int, num_microbatches: int, interleave: int) -> None:
+    if schedule not in SCHEDULES:
+        field, allowed, remedy = "schedule", "one of " + ", ".join(SCHEDULES), "choose a listed schedule"
+        raise InvalidPlanError(field, schedule, allowed, remedy)
+    counts = {"pp": num_stages, "num_microbatches": num_microbatches, "interleave": interleave}
+    for field, count in counts.items():
+        if count < 1:
+            raise InvalidPlanError(field, count, "an integer of at least 1", "raise it")
+    if schedule in {"gpipe", "zb-h1"} and interleave > 1:
+        allowed, remedy = f"1 under {schedule}", "use the interleaved schedule"
+        raise InvalidPlanError("interleave", interleave, allowed, remedy)
+
+
+def _tasks(kind: int, chunk: NDArray[np.int64], microbatch: NDArray[np.int64]) -> Order:
+    return np.stack([np.full_like(microbatch, kind), chunk, microbatch], axis=1)
+
+
+def _single(kind: int, num_microbatches: int) -> Order:
+    microbatch = np.arange(num_microbatches)
+    return _tasks(kind, np.zeros_like(microbatch), microbatch)
+
+
+def _gpipe(num_microbatches: int) -> Order:
+    return np.concatenate([_single(FORWARD, num_microbatches), _single(BACKWARD, num_microbatches)])
+
+
+def _alternate(forward: Order, backward: Order, warm_up: int) -> Order:
+    """One forward, one backward after `warm_up` forwards; the backwards that are left close the step."""
+    steady = len(forward) - warm_up
+    pairs = np.stack([forward[warm_up:], backward[:steady]], axis=1).reshape(-1, 3)
+    return np.concatenate([forward[:warm_up], pairs, backward[steady:]])
+
+
+def _one_forward_one_backward(num_stages: int, num_microbatches: int, stage: int) -> Order:
+    warm_up = min(num_stages - stage - 1, num_microbatches)
+    return _alternate(_single(FORWARD, num_microbatches), _single(BACKWARD, num_microbatches), warm_up)
+
+
+def _interleaved(num_stages: int, num_microbatches: int, interleave: int, stage: int) -> Order:
+    padded = -(-num_microbatches // num_stages) * num_stages
+    group, within = np.divmod(np.arange(padded * interleave), num_stages * interleave)
+    chunk, position = np.divmod(within, num_stages)
+    microbatch = group * num_stages + position
+    warm_up = min(2 * (num_stages - stage - 1) + (interleave - 1) * num_stages, len(microbatch))
+    forward, backward = _tasks(FORWARD, chunk, microbatch), _tasks(BACKWARD, interleave - 1 - chunk, microbatch)
+    order = _alternate(forward, backward, warm_up)
+    return order[order[:, 2] < num_microbatches]
+
+
+def _zero_bubble(num_stages: int, num_microbatches: int, stage: int) -> Order:
+    """1F1B whose backward is split: weight gradients follow `stage` microbatches behind, the rest fill the end."""
+    base = _one_forward_one_backward(num_stages, num_microbatches, stage)
+    delay = min(stage, num_microbatches)
+    is_backward = base[:, 0] == BACKWARD
+    followed = np.flatnonzero(is_backward)[delay:] + 1
+    weight = _single(WEIGHT_GRADIENT, num_microbatches)
+    split = np.insert(base, followed, weight[: num_microbatches - delay], axis=0)
+    return np.concatenate([split, weight[num_microbatches - delay :]])
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -254,4 +361,68 @@ def _trace(
         peak_activation_time=np.array([item.peak_time for item in held]),
         peak_in_flight=np.array([item.peak_count for item in held]),
         activation=tuple(item.timeline for item in held),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTimeline:
+    """HBM of a rank of one stage over a step, in bytes.
+
+    `fixed` are parts that stay; `activations` is a step function that takes its values from `time` on. `peak_bytes`
+    is reached at `peak_time`.
+    """
+
+    stage: int
+    fixed: Mapping[str, float]
+    time: Floats
+    activations: Floats
+    peak_bytes: float
+    peak_time: float
+    step_time: float
+    capacity_bytes: float
+
+
+def simulate_step(estimate: TrainingEstimate, num_microbatches: int | None = None) -> PipelineTrace:
+    """Pipeline schedule of a single plan, from the stage times of its estimate.
+
+    Raises InvalidInputError (the estimate holds many plans).
+    """
+    if np.ndim(estimate.step_time):
+        raise InvalidInputError("estimate", "a batch", "a single plan", "estimate one plan")
+    resolved, times = estimate.resolved, estimate.stage_times
+    length = times.stages.length.astype(np.int64)
+
+    def per_stage(runs: Floats) -> Floats:
+        return np.repeat(runs, length)
+
+    return simulate_pipeline(
+        resolved.scenario.pipeline_schedule,
+        per_stage(times.forward),
+        per_stage(times.input_gradient),
+        per_stage(times.weight_gradient),
+        num_microbatches=num_microbatches or int(resolved.plan.num_microbatches),
+        interleave=int(resolved.plan.interleave),
+        transfer_time=float(times.transfer),
+        activation=per_stage(estimate.stage_memory.per_microbatch),
+    )
+
+
+def memory_timeline(estimate: TrainingEstimate, trace: PipelineTrace | None = None) -> MemoryTimeline:
+    """HBM of the heaviest stage of a single plan over its step."""
+    trace = trace or simulate_step(estimate)
+    memory = estimate.stage_memory
+    run = int(memory.heaviest)
+    stage = int(estimate.stage_times.stages.position[run])
+    fixed = {name: float(part[run]) for name, part in memory.parts.items() if name != "activations"}
+    held = trace.activation[stage]
+    step_time = trace.total_time + sum(float(estimate.time[part]) for part in ("dp_exposed", "optimizer", "fixed"))
+    return MemoryTimeline(
+        stage=stage,
+        fixed=fixed,
+        time=np.maximum.accumulate(np.concatenate([[0.0], held.time, [step_time]])),
+        activations=np.concatenate([[0.0], held.value, [0.0]]),
+        peak_bytes=sum(fixed.values()) + float(trace.peak_activation[stage]),
+        peak_time=float(trace.peak_activation_time[stage]),
+        step_time=step_time,
+        capacity_bytes=estimate.memory.capacity_bytes,
     )

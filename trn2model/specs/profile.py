@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from trn2model.errors import DataError, UnknownNameError
 from trn2model.specs.hardware import System
@@ -13,8 +13,8 @@ from trn2model.specs.provenance import Figure, list_toml, read_figure, read_toml
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
-    """Values of a profile in SI units; each field is one key of the profile file."""
+class ComputeConstants:
+    """How fast the engines and HBM of a rank work, and what hides behind them; SI units."""
 
     tile_padding: float  # 1: matmul tiles are padded to the array's extents; 0: not [1]
     tensor_fill: float  # moving columns lost per stationary tile and pass [cycle]
@@ -27,18 +27,20 @@ class Constants:
     hbm_efficiency: float  # share of HBM bandwidth in streaming access [1]
     fusion_fraction: float  # share of elementwise operators' HBM traffic that stays in SBUF [1]
     kv_read_efficiency: float  # share of HBM bandwidth when decode reads the KV cache [1]
-    kv_padding: float  # share of the compiled context beyond the live one that decode reads all the same [1]
-    kv_expansion: float  # 1: decode of several sequences reads a copy of the cache per query head; 0: per group [1]
     expert_read_efficiency: float  # share of HBM bandwidth when decode reads the experts a router picked [1]
-    expert_padding: float  # share of the routed tokens beyond the distinct experts that read an expert again [1]
-    dense_experts: float  # share of the experts a prompt's tokens do not choose that compute them all the same [1]
-    expert_sum_passes: float  # vector passes over the outputs of all experts where they run on every token [1]
-    lane_padding: float  # 1: a row of decode scores holds one lane of the vector engines, idle lanes wait; 0: no [1]
     matmul_overlap_fraction: float  # share of a matmul's shorter side, array or HBM, hidden behind the longer one [1]
     engine_overlap_fraction: float  # share of a training block's lesser engines hidden behind its busiest one [1]
     operator_time: float  # fixed cost of one operator [s]
     step_time: float  # fixed host cost of one training step, prefill call or decode step [s]
-    request_time: float  # fixed host cost of a request before its prefill: tokens, scheduling, transport [s]
+    tp_overlap_fraction: float  # share of tensor-parallel communication that can hide behind matmuls [1]
+    ep_overlap_fraction: float  # share of expert-parallel all-to-alls that can hide behind other compute [1]
+    dp_overlap_fraction: float  # share of gradient and FSDP communication that can hide behind compute [1]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkConstants:
+    """All that the time of a collective depends on beside the machine; SI units."""
+
     link_efficiency: float  # share of NeuronLink or NVLink bandwidth [1]
     link_latency: float  # one hop [s]
     chip_bandwidth: float  # bus bandwidth of a collective between the cores of one chip, per core [B/s]
@@ -48,10 +50,20 @@ class Constants:
     nic_latency: float  # one EFA hop [s]
     ring_collectives: float  # 1: only rings, as before mesh and recursive doubling; 0: the cheapest of all [1]
     collective_time: float  # fixed cost of starting one collective [s]
-    tp_overlap_fraction: float  # share of tensor-parallel communication that can hide behind matmuls [1]
-    ep_overlap_fraction: float  # share of expert-parallel all-to-alls that can hide behind other compute [1]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingConstants:
+    """How a serving engine batches, pads and schedules; SI units."""
+
+    kv_padding: float  # share of the compiled context beyond the live one that decode reads all the same [1]
+    kv_expansion: float  # 1: decode of several sequences reads a copy of the cache per query head; 0: per group [1]
+    expert_padding: float  # share of the routed tokens beyond the distinct experts that read an expert again [1]
+    dense_experts: float  # share of the experts a prompt's tokens do not choose that compute them all the same [1]
+    expert_sum_passes: float  # vector passes over the outputs of all experts where they run on every token [1]
+    lane_padding: float  # 1: a row of decode scores holds one lane of the vector engines, idle lanes wait; 0: no [1]
+    request_time: float  # fixed host cost of a request before its prefill: tokens, scheduling, transport [s]
     phase_overlap_fraction: float  # share of the shorter of prefill and decode hidden where a pass may mix them [1]
-    dp_overlap_fraction: float  # share of gradient and FSDP communication that can hide behind compute [1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +76,9 @@ class Profile:
     name: str
     title: str
     note: str
-    constants: Constants
+    compute: ComputeConstants
+    links: LinkConstants
+    serving: ServingConstants
     figures: Mapping[str, Figure]
     fitted: tuple[str, ...]
     spreads: Mapping[str, tuple[Figure, Figure]]
@@ -76,10 +90,22 @@ class Profile:
         low, high = self.spreads[workload]
         return low.number() * self.widening[0], high.number() * self.widening[1]
 
+    def value(self, key: str) -> float:
+        """Value of a constant by the key of the profile file, in SI units."""
+        return float(getattr(getattr(self, _PART_OF[key]), key))
+
+    def with_values(self, values: Mapping[str, float]) -> Profile:
+        """Profile with some constants replaced, by their keys in the profile file; in SI units."""
+        parts = {name: {key: v for key, v in values.items() if _PART_OF[key] == name} for name in _PARTS}
+        return replace(self, **{name: replace(getattr(self, name), **own) for name, own in parts.items() if own})
+
 
 #: What a spread is given for.
 WORKLOADS = ("train", "prefill", "decode", "collective", "gemm")
-CONSTANT_NAMES = tuple(f.name for f in fields(Constants))
+_PARTS: Final = {"compute": ComputeConstants, "links": LinkConstants, "serving": ServingConstants}
+_PART_OF: Final = {f.name: name for name, part in _PARTS.items() for f in fields(part)}
+#: keys of a profile file
+CONSTANT_NAMES: Final = tuple(_PART_OF)
 
 
 def profile_names() -> tuple[str, ...]:
@@ -103,12 +129,14 @@ def profile(name: str) -> Profile:
         difference = ", ".join(sorted(set(figures) ^ set(CONSTANT_NAMES)))
         message = f"profile {name}: missing or unknown constants: {difference}"
         raise DataError(message)
-    constants = Constants(**{key: figures[key].number() for key in CONSTANT_NAMES})
+    numbers = {part: {key: figures[key].number() for key in CONSTANT_NAMES if _PART_OF[key] == part} for part in _PARTS}
     return Profile(
         name=name,
         title=document["title"],
         note=document.get("note", ""),
-        constants=constants,
+        compute=ComputeConstants(**numbers["compute"]),
+        links=LinkConstants(**numbers["links"]),
+        serving=ServingConstants(**numbers["serving"]),
         figures=figures,
         fitted=tuple(document.get("fitted", ())),
         spreads=_spreads(name, document),

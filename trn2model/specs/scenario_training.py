@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from trn2model.specs import numerics
 from trn2model.specs.fields import AUTO, NONE, scenario_field, words
-from trn2model.specs.plan import MAX_TOKENS
-from trn2model.specs.recompute import SAVEABLE
+from trn2model.specs.plan import MAX_TOKENS, SAVEABLE
 from trn2model.specs.scenario_plan import Integers, PlanFields
 
 

@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from trn2model.estimate import ServingEstimate, estimate
-from trn2model.estimate.serving import plan as serving_plan
-from trn2model.estimate.training.scaling import Scaling, ScalingCurve, scaling_curve
-from trn2model.estimate.training.step import TrainingEstimate
+from trn2model.model.estimate import ServingEstimate, estimate
+from trn2model.model.serving import sweeps as serving_plan
+from trn2model.model.training.scaling import Scaling, ScalingCurve, scaling_curve
+from trn2model.model.training.step import TrainingEstimate
 from trn2model.specs.scenario import Scenario
 
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from trn2model.text import significant
 from trn2model.ui.charts.chart import Chart
-from trn2model.ui.charts.template import FONT, palette
-from trn2model.ui.format import significant
-from trn2model.ui.present.content import Block, Content, Equation, Facts, Folded, Listing, Remarks, Row
+from trn2model.ui.charts.style import FONT, palette
+from trn2model.ui.pages.content import Block, Content, Equation, Facts, Folded, Listing, Remarks, Row
 from trn2model.ui.tables import Cell, Table
 
 _COLOURS: Final = palette("light")

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trn2model.specs.fields import AXES, Kind, ScenarioField, words
-from trn2model.ui.charts.size_lines import size_name
-from trn2model.ui.present import collective, topology, validation
-from trn2model.ui.present.evidence import KIND_NAMES, gather
-from trn2model.ui.url_codec import Notice, decode_rows
+from trn2model.specs.link import Notice, decode_rows
+from trn2model.ui.charts.sizes import size_name
+from trn2model.ui.pages import collective, topology, validation
+from trn2model.ui.pages.evidence import KIND_NAMES, gather
+from trn2model.ui.pages.inference import USUAL_LIMITS
 
 _TTFT_MS: Final = ("100", "200", "300", "500", "1000", "2000", "5000", "10000", "30000")
 _TPOT_MS: Final = ("5", "10", "15", "20", "30", "40", "50", "75", "100", "200", "500")
@@ -118,7 +119,7 @@ _SERVICE: Final = (
         "Promised time to first token [ms]",
         "Shades the region that keeps the promise, for a prompt that finds its replica free. Link key: lt.",
         _TTFT_MS,
-        "1000",
+        USUAL_LIMITS["lt"],
     ),
     _choice(
         "lp",
@@ -126,7 +127,7 @@ _SERVICE: Final = (
         "Promised time per output token [ms]",
         "Shades the region that keeps the promise, prefill stalls of full replicas included. Link key: lp.",
         _TPOT_MS,
-        "50",
+        USUAL_LIMITS["lp"],
     ),
 )
 #: Validation page: which measurements are shown, and how errors are listed.

@@ -1,18 +1,166 @@
-"""Errors of the model by dataset: how far predictions lie from measurements, and whether ranges hold them."""
+"""Every measurement beside its prediction, and the errors by dataset."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
-from trn2model.validation.points import Point
+from trn2model.errors import DataError, InvalidInputError
+from trn2model.specs.profile import profile
+from trn2model.specs.provenance import MAX_CSV_BYTES, read_user_file
+from trn2model.specs.scenario import FIELDS, Scenario
+from trn2model.validation.cases import TIMED_METRICS, Case, batches, predicted_times, timed_case
+from trn2model.validation.curate import published
+from trn2model.validation.kernels import kernel_prediction
+from trn2model.validation.measurements import Measurement, measurements, selected_profile
+
+#: Kinds of points in the order of reports, and the measurement files they come from.
+KINDS: Final = ("train", "prefill", "decode", "collective", "gemm")
+_FILES: Final = ("training", "inference", "collective", "operator")
+_COMPARED: Final = ("fit", "check")
+#: Fields that a configuration text leaves out when they hold their default.
+_HIDDEN: Final = ("profile", "price_option", "placement")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A measured time and its prediction, in seconds; `low` and `high` bound what the profile expects to measure.
+
+    `ratio` is prediction over measurement. `scenario` is None where no scenario stands for the row. `layer` is where a
+    collective was timed: device, kernel or framework.
+    """
+
+    id: str
+    dataset: str
+    kind: str
+    trust: str
+    use: str
+    measured: float
+    predicted: float
+    ratio: float
+    low: float
+    high: float
+    profile: str
+    source: str
+    configuration: str
+    note: str
+    scenario: Scenario | None
+    group: tuple[str, str]
+    layer: str = ""
+
+    @property
+    def error(self) -> float:
+        """Absolute relative error."""
+        return abs(self.ratio - 1.0)
+
+    @property
+    def within_range(self) -> bool:
+        """Whether the measurement lies in the predicted range."""
+        return self.low <= self.measured <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A row that is not compared, and why."""
+
+    id: str
+    dataset: str
+    trust: str
+    reason: str
+
+
+@cache
+def validation_points(profile_name: str = "") -> tuple[Point, ...]:
+    """Every row of the package's measurements that is compared."""
+    rows = [row for kind in _FILES for row in measurements(kind) if row.use in _COMPARED]
+    return points_of(rows, profile_name)[0]
+
+
+def points_of(rows: Sequence[Measurement], profile_name: str = "") -> tuple[tuple[Point, ...], tuple[LeftOut, ...]]:
+    """Points of measured rows, and those that cannot be compared."""
+    cases: list[Case] = []
+    points: list[Point] = []
+    left: list[LeftOut] = []
+    for row in rows:
+        found: Case | Point | str
+        if row.kind in ("training", "inference"):
+            found = timed_case(row, profile_name or None)
+        else:
+            found = _kernel_point(row, profile_name)
+        if isinstance(found, str):
+            left.append(LeftOut(row.id, row.dataset, row.trust, found))
+        elif isinstance(found, Case):
+            cases.append(found)
+        else:
+            points.append(found)
+    times = predicted_times(batches(cases), len(cases))
+    timed = [_timed_point(case, float(time)) for case, time in zip(cases, times, strict=True)]
+    return (*timed, *points), tuple(left)
+
+
+def is_timed(row: Measurement) -> bool:
+    """Whether a row measures one pass or step."""
+    return row.kind not in ("training", "inference") or row.metric in TIMED_METRICS
+
+
+def _timed_point(case: Case, time: float) -> Point:
+    return _point(case.row, case.kind, case.measured, time, case.profile, case.scenario, configuration(case.scenario))
+
+
+def _kernel_point(row: Measurement, profile_name: str) -> Point | str:
+    name = profile_name or selected_profile(row)
+    found = kernel_prediction(row, profile(name))
+    if isinstance(found, str):
+        return found
+    return _point(row, found.kind, found.measured, found.predicted, name, None, found.configuration)
+
+
+def _point(
+    row: Measurement, kind: str, measured: float, time: float, name: str, scenario: Scenario | None, text: str
+) -> Point:
+    low, high = profile(name).spread(kind)
+    return Point(
+        id=row.id,
+        dataset=row.dataset,
+        kind=kind,
+        trust=row.trust,
+        use=row.use,
+        measured=measured,
+        predicted=time,
+        ratio=time / measured,
+        low=low * time,
+        high=high * time,
+        profile=name,
+        source=row.text("source"),
+        configuration=text,
+        note=row.text("note"),
+        scenario=scenario,
+        group=row.group,
+        layer=row.text("layer") if row.kind == "collective" else "",
+    )
+
+
+def configuration(scenario: Scenario) -> str:
+    """What a scenario sets, in words."""
+    model: Any = scenario.model
+    name = model if isinstance(model, str) else model.name
+    parts = [f"{name} on {scenario.count} x {scenario.system}"]
+    for row in FIELDS:
+        value = getattr(scenario, row.name)
+        if row.name in ("model", "system", "count", *_HIDDEN) or np.array_equal(value, row.default):
+            continue
+        parts.append(f"{row.label.lower()} {value}")
+    return ", ".join(parts)
+
 
 #: Sets of points that a target is stated for: name, and which points belong.
 SUMMARIES: Final[Mapping[str, Callable[[Point], bool]]] = {
@@ -99,3 +247,71 @@ def _errors(name: str, kind: str, members: Sequence[Point], total: int) -> Error
 def _on(point: Point, kind: str, *systems: str) -> bool:
     scenario = point.scenario
     return point.kind == kind and scenario is not None and scenario.system.startswith(systems)
+
+
+#: Kinds of the command line and the measurement files behind them.
+FILE_KINDS: Final = {"train": "training", "serve": "inference", "collective": "collective", "gemm": "operator"}
+
+
+def validate_report(csv: str | None = None, kind: str | None = None) -> dict[str, Any]:
+    """Errors by dataset as JSON values.
+
+    Raises InvalidInputError (the kind is unknown or missing, or the file cannot be read or is no table of that kind).
+    """
+    if kind is not None and kind not in FILE_KINDS:
+        raise InvalidInputError("kind", kind, "one of " + ", ".join(FILE_KINDS), "choose one of them")
+    if csv is not None:
+        return _file_report(csv, kind)
+    kinds = [FILE_KINDS[kind]] if kind else list(FILE_KINDS.values())
+    rows = [row for name in kinds for row in measurements(name) if is_timed(row)]
+    wanted = {row.id for row in rows}
+    points = [point for point in validation_points() if point.id in wanted]
+    shown = {point.id for point in points}
+    left = [LeftOut(row.id, row.dataset, row.trust, row.reason) for row in rows if row.id not in shown]
+    return _document(points, left, rows)
+
+
+def _file_report(path: str, kind: str | None) -> dict[str, Any]:
+    if kind is None:
+        raise InvalidInputError("kind", None, "one of " + ", ".join(FILE_KINDS), "say what the file measures")
+    text = read_user_file("csv", path, "CSV", MAX_CSV_BYTES)
+    try:
+        rows = published(kind, text, Path(path).stem)
+    except DataError as error:
+        remedy = "mend that place in the file"
+        raise InvalidInputError("csv", path[:60], f"a table of {kind} measurements ({error})", remedy) from error
+    used = [row for row in rows if row.use in ("fit", "check") and is_timed(row)]
+    points, left = points_of(used)
+    compared = {row.id for row in used}
+    omitted = [
+        LeftOut(row.id, row.dataset, row.trust, row.reason) for row in rows if row.id not in compared and is_timed(row)
+    ]
+    return _document(points, [*left, *omitted], [row for row in rows if is_timed(row)])
+
+
+def _document(points: Sequence[Point], left: Sequence[LeftOut], rows: Sequence[Measurement]) -> dict[str, Any]:
+    kinds = {point.id: point.kind for point in points}
+    totals = Counter((row.dataset, kinds.get(row.id, "")) for row in rows)
+    return {
+        "datasets": [_json(row) for row in error_table(points, totals)],
+        "summaries": [_json(row) for row in summary_table(points)],
+        "left_out": dict(Counter(item.reason for item in left).most_common()),
+    }
+
+
+def _json(row: ErrorRow) -> dict[str, Any]:
+    outside = row.out_of_group_mean
+    middle = row.out_of_group_median
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "profiles": list(row.profiles),
+        "rows": row.rows,
+        "used": row.used,
+        "mean_abs_pct_error": 100.0 * row.mean,
+        "median_abs_pct_error": 100.0 * row.median,
+        "max_abs_pct_error": 100.0 * row.largest,
+        "within_range_fraction": row.within_range,
+        "loo_mean_abs_pct_error": 100.0 * (row.mean if outside is None else outside),
+        "loo_median_abs_pct_error": 100.0 * (row.median if middle is None else middle),
+    }

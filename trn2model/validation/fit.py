@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +21,188 @@ from numpy.typing import NDArray
 from trn2model.errors import UnknownNameError
 from trn2model.specs.profile import Profile, profile
 from trn2model.specs.provenance import read_figure
-from trn2model.units import to_si
-from trn2model.validation.cases import TIMED_METRICS, Case, timed_case
+from trn2model.units import from_si, to_si
+from trn2model.validation.cases import TIMED_METRICS, Batch, Case, batches, predicted_times, timed_case
 from trn2model.validation.kernels import KernelPrediction, kernel_prediction
-from trn2model.validation.least_squares import solve
-from trn2model.validation.measurements import Measurement, measurements
-from trn2model.validation.paths import fits, selected_profile
-from trn2model.validation.predict import Batch, batches, predicted_times, with_constants
-from trn2model.validation.profile_file import SOURCE, profile_text
+from trn2model.validation.measurements import Measurement, fits, measurements, selected_profile
 
 Floats = NDArray[np.float64]
+#: Residual above which a row pulls with constant force. [1]
+HUBER: Final = 0.1
+_STEP: Final = 0.01  # share of the interval for a difference quotient
+_MAX_DAMPING: Final = 1e6
+
+
+class Solution(NamedTuple):
+    """Where the search ended."""
+
+    values: Floats
+    loss: float
+    jacobian: Floats
+
+
+def solve(
+    residuals: Callable[[Floats], Floats], start: Floats, low: Floats, high: Floats, iterations: int = 12
+) -> Solution:
+    r"""Minimum of a Huber loss over a box.
+
+    .. math:: \sum_i \rho(r_i(x)), \quad \rho(r) = \min(\tfrac{r^2}{2}, \delta (|r| - \tfrac{\delta}{2}))
+
+    Notes
+    -----
+    Deterministic. Variables are scaled to shares of their interval; a step that leaves the box is cut at its sides.
+    """
+    width = high - low
+    point = np.clip((start - low) / width, 0.0, 1.0)
+    value = residuals(low + width * point)
+    damping = 1e-2
+    slopes = _jacobian(residuals, point, value, low, width)
+    for _ in range(iterations):
+        weight = np.minimum(1.0, HUBER / np.maximum(np.abs(value), HUBER))
+        trial, found = point, value
+        while damping < _MAX_DAMPING:
+            trial = _step(point, value, slopes, weight, damping)
+            found = residuals(low + width * trial)
+            if _loss(found) < _loss(value):
+                damping *= 0.2
+                break
+            damping *= 5.0
+        if damping >= _MAX_DAMPING:
+            break
+        gain = _loss(value) - _loss(found)
+        point, value = trial, found
+        slopes = _jacobian(residuals, point, value, low, width)
+        if gain < 1e-6 * _loss(value):
+            break
+    return Solution(low + width * point, _loss(value), slopes)
+
+
+def _loss(residual: Floats) -> float:
+    size = np.abs(residual)
+    return float(np.sum(np.where(size < HUBER, 0.5 * size**2, HUBER * (size - 0.5 * HUBER))))
+
+
+def _jacobian(
+    residuals: Callable[[Floats], Floats], point: Floats, value: Floats, low: Floats, width: Floats
+) -> Floats:
+    slopes = np.empty((len(value), len(point)))
+    for column in range(len(point)):
+        step = _STEP if point[column] <= 0.5 else -_STEP
+        moved = point.copy()
+        moved[column] += step
+        slopes[:, column] = (residuals(low + width * moved) - value) / step
+    return slopes
+
+
+def _step(point: Floats, value: Floats, slopes: Floats, weight: Floats, damping: float) -> Floats:
+    """Damped step; variables held at a side of the box that the gradient pushes against stay there."""
+    gradient = slopes.T @ (weight * value)
+    free = ~((point <= 0.0) & (gradient > 0.0) | (point >= 1.0) & (gradient < 0.0))
+    part = slopes[:, free]
+    normal = part.T @ (weight[:, None] * part)
+    normal[np.diag_indices_from(normal)] *= 1.0 + damping
+    normal[np.diag_indices_from(normal)] += 1e-9
+    trial = point.copy()
+    trial[free] -= np.linalg.solve(normal, gradient[free])
+    return np.clip(trial, 0.0, 1.0)
+
+
+if TYPE_CHECKING:
+    pass
+
+SOURCE: Final = "own-fit"
+#: Share of the out-of-group residuals that a range holds, and the rows from which less than all of them is trusted.
+RANGE: Final = 0.8
+FEW_ROWS: Final = 20
+#: Least share by which a range opens on each side. [1]
+LEAST_SPREAD: Final = 0.05
+_WORKLOADS: Final = ("train", "prefill", "decode", "collective", "gemm")
+#: Workload of the kinds of rows that are no cases.
+_SPREAD_NAMES: Final = {"operator": "gemm"}
+
+
+def profile_text(fit: Fit, specification: Mapping[str, Any]) -> str:
+    """TOML of a fitted profile."""
+    lines = [
+        "# Written by trn2model.validation.fit from fits.toml and data/measurements; change those, then fit again.",
+        f"title = {_quoted(specification['title'])}",
+        f"note = {_quoted(specification['note'])}",
+        f"extends = {_quoted(specification['extends'])}",
+        f"fitted = {json.dumps(list(specification['free']))}",
+    ]
+    for key, table in specification["set"].items():
+        lines += ["", f"[constants.{key}]", f"value = {_number(table['value'])}"]
+        lines += [f"{name} = {_quoted(table[name])}" for name in ("unit", "source", "status", "note")]
+    for key, table in specification["free"].items():
+        value = _number(from_si(fit.constants[key], table["measured_in"]))
+        ends = f"fitted within {_number(table['low'])} to {_number(table['high'])}: {table['within']}"
+        lines += ["", f"[constants.{key}]", f"value = {value}", f"unit = {_quoted(table['measured_in'])}"]
+        lines += [f'source = "{SOURCE}"', 'status = "derived"', f"note = {_quoted(ends)}"]
+    return "\n".join([*lines, "", *_spread_lines(fit), "", *_fit_lines(fit, specification)]) + "\n"
+
+
+def spread(residuals: NDArray[np.float64]) -> tuple[float, float]:
+    r"""Factors on a prediction between which most measurements lie.
+
+    .. math:: \arg\min_{[a, b]} (b - a), \quad \text{share of ratios in } [a, b] \ge 0.8
+    """
+    ratios = np.sort(np.exp(-residuals))
+    share = RANGE if len(ratios) >= FEW_ROWS else 1.0
+    held = round(share * len(ratios))
+    widths = ratios[held - 1 :] - ratios[: len(ratios) - held + 1]
+    first = int(np.argmin(widths))
+    low, high = float(ratios[first]), float(ratios[first + held - 1])
+    return (
+        math.floor(1000.0 * min(low, 1.0 - LEAST_SPREAD)) / 1000.0,
+        math.ceil(1000.0 * max(high, 1.0 + LEAST_SPREAD)) / 1000.0,
+    )
+
+
+def _spread_lines(fit: Fit) -> list[str]:
+    lines = ["[spreads]"]
+    for kind in _WORKLOADS:
+        rows = np.array([_SPREAD_NAMES.get(case.kind, case.kind) == kind for case in fit.cases])
+        known = rows & np.isfinite(fit.out_of_group)
+        if not known.any():
+            continue
+        low, high = spread(fit.out_of_group[known])
+        how = "shortest range of 80 %" if known.sum() >= FEW_ROWS else "extremes"
+        note = f"{how} of measured over predicted, {known.sum()} rows, each under constants fitted without its group"
+        for end, value in (("low", low), ("high", high)):
+            table = f'value = {value}, unit = "1", source = "{SOURCE}", status = "derived", note = "{note}"'
+            lines.append(f"{kind}.{end} = {{ {table} }}")
+    return lines
+
+
+def _fit_lines(fit: Fit, specification: Mapping[str, Any]) -> list[str]:
+    """What the fit rests on: date, rows, errors, and the region that the rows span."""
+    systems = sorted({row.text("system") for row in fit.rows})
+    rows = Counter(
+        f"{row.dataset} {_SPREAD_NAMES.get(case.kind, case.kind)}"
+        for row, case in zip(fit.rows, fit.cases, strict=True)
+    )
+    lines = [
+        "[fit]",
+        f'source = "{SOURCE}"',
+        f"date = {_quoted(specification['date'])}",
+        f"systems = {json.dumps(systems)}",
+    ]
+    lines.append("rows = { " + ", ".join(f"{_quoted(name)} = {count}" for name, count in sorted(rows.items())) + " }")
+    for label, residuals in (("error", fit.residuals), ("out_of_group_error", fit.out_of_group)):
+        known = np.abs(np.expm1(residuals[np.isfinite(residuals)]))
+        if known.size:
+            lines.append(f"{label} = {{ mean = {known.mean():.4f}, median = {np.median(known):.4f} }}")
+    return lines
+
+
+def _quoted(text: object) -> str:
+    return json.dumps(str(text), ensure_ascii=False)
+
+
+def _number(value: float) -> str:
+    return f"{float(f'{value:.4g}'):g}"
+
+
 RATIO_COLUMNS: Final = ("id", "profile", "ratio", "trust", "source")
 _FOLD_STEPS: Final = 4
 _DIGITS: Final = 4
@@ -63,11 +238,11 @@ def fitted_names() -> tuple[str, ...]:
 def fit_cases(name: str, uses: Sequence[str] = ("fit",)) -> list[Case | Measurement]:
     """Cases of a profile's software path, to be predicted from the profile it extends; kernels are rows."""
     base = _specification(name)["extends"]
-    constants = profile(base).constants
+    unfitted = profile(base)
     rows = [row for kind in _KINDS for row in measurements(kind) if row.use in uses and _on_path(row, name)]
     timed = [timed_case(row, base) for row in rows if row.metric in TIMED_METRICS and row.kind not in _KERNELS]
     alone = [row for row in rows if row.kind in _KERNELS]
-    kernels = [row for row in alone if isinstance(kernel_prediction(row, constants), KernelPrediction)]
+    kernels = [row for row in alone if isinstance(kernel_prediction(row, unfitted), KernelPrediction)]
     return [*(case for case in timed if isinstance(case, Case)), *kernels]
 
 
@@ -79,7 +254,7 @@ def fit_profile(name: str, cross_validate: bool = True) -> Fit:
     specification = _specification(name)
     cases = fit_cases(name)
     problem = _Problem(specification, cases)
-    start = np.array([getattr(problem.base.constants, key) for key in problem.names])
+    start = np.array([problem.base.value(key) for key in problem.names])
     found = solve(problem.residuals, np.clip(start, problem.low, problem.high), problem.low, problem.high)
     values = np.array([_rounded(value) for value in found.values])
     residuals = problem.residuals(values)
@@ -123,7 +298,7 @@ class _Problem:
         self.low = np.array([to_si(table["low"], table["measured_in"]) for table in free.values()])
         self.high = np.array([to_si(table["high"], table["measured_in"]) for table in free.values()])
         fixed = {key: read_figure(table, key).number() for key, table in specification["set"].items()}
-        self.base: Profile = with_constants(profile(specification["extends"]), fixed)
+        self.base: Profile = profile(specification["extends"]).with_values(fixed)
         self.groups = [_group(case) for case in cases]
         self.kernels = [case for case in cases if isinstance(case, Measurement)]
         timed = [case for case in cases if isinstance(case, Case)]
@@ -132,9 +307,9 @@ class _Problem:
         self.measured = np.log([float(case.measured or 1.0) for case in cases])
 
     def residuals(self, values: Floats) -> Floats:
-        trial = with_constants(self.base, dict(zip(self.names, values.tolist(), strict=True)))
+        trial = self.base.with_values(dict(zip(self.names, values.tolist(), strict=True)))
         times = predicted_times(self.batches, self.num_timed, trial)
-        found = [kernel_prediction(row, trial.constants) for row in self.kernels]
+        found = [kernel_prediction(row, trial) for row in self.kernels]
         alone = [kernel.predicted for kernel in found if isinstance(kernel, KernelPrediction)]
         return np.asarray(np.log(np.concatenate([times, alone])) - self.measured)
 

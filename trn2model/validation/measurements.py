@@ -1,21 +1,54 @@
-"""Published measurements: the files of data/measurements, every row checked against columns.toml."""
+"""Published measurements, every row checked against columns.toml, and the profile that its software selects."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 from trn2model.errors import DataError
 from trn2model.specs import catalog
-from trn2model.specs.model import ModelSpec
-from trn2model.specs.model_file import parse_model
+from trn2model.specs.model import ModelSpec, parse_model
 from trn2model.specs.provenance import list_toml, read_toml
-from trn2model.validation.columns import Column, columns
+
+#: kinds of measurement, one file each
+KINDS: Final = ("training", "inference", "collective", "operator")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: what it means, its SI unit and what a cell may hold."""
+
+    name: str
+    type: str
+    meaning: str
+    si: str = ""
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    least: float = float("-inf")
+    most: float = float("inf")
+
+
+@cache
+def columns(kind: str) -> tuple[Column, ...]:
+    """Columns of a kind of measurement, in the order of its file."""
+    document = read_toml("measurements", "columns.toml")
+    own: list[Mapping[str, Any]] = []
+    for entry in document[kind]:
+        own += document[entry] if isinstance(entry, str) else [entry]
+    listed = [*document["head"], *own, *document["tail"]]
+    return tuple(Column(**{**entry, "choices": tuple(entry.get("choices", ()))}) for entry in listed)
+
+
+def column_names(kind: str) -> tuple[str, ...]:
+    """Names of the columns of a kind of measurement."""
+    return tuple(column.name for column in columns(kind))
+
 
 Cell = str | float | bool | None
 
@@ -182,3 +215,40 @@ def _problem(column: Column, text: str) -> str:
     if column.type == "choice":
         return "" if text in column.choices else "none of " + ", ".join(column.choices)
     return "neither true nor false" if column.type == "bool" and text not in {"true", "false"} else ""
+
+
+_CONDITIONS: Final = ("system", "stack", "version", "kernels", "kernel")
+
+
+def selected_profile(row: Measurement) -> str:
+    """Profile of a row's software path.
+
+    Raises DataError (no path holds).
+    """
+    return str(_path(row)["profile"])
+
+
+def holds_stalls(row: Measurement) -> bool:
+    """Whether a time per token holds the prefills of the requests beside its own."""
+    several = (row.values.get("concurrency") or 1.0) != 1.0
+    mean = row.metric == "tpot" and row.text("statistic") == "mean"
+    return several and mean and bool(_path(row).get("mean_holds_stalls"))
+
+
+def _path(row: Measurement) -> dict[str, Any]:
+    for path in fits()["paths"]:
+        if row.kind in path["kinds"] and all(_holds(path, name, row) for name in _CONDITIONS):
+            return dict(path)
+    message = f"{row.id}: no software path of fits.toml fits the row"
+    raise DataError(message)
+
+
+@cache
+def fits() -> dict[str, Any]:
+    """Contents of fits.toml: software paths, and what is fitted for each profile."""
+    return read_toml("fits.toml")
+
+
+def _holds(path: dict[str, Any], name: str, row: Measurement) -> bool:
+    pattern = path.get(name)
+    return pattern is None or re.search(pattern, row.text(name)) is not None

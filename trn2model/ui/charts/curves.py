@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trn2model.ui.charts.chart import Chart, Words, compose
-from trn2model.ui.charts.places import Box, Plane, Point, Scale, along, around, label_places, note_box
-from trn2model.ui.charts.template import Mode, Palette, palette
+from trn2model.ui.charts.labels import Box, Plane, Point, Scale, along, around, label_places, note_box
+from trn2model.ui.charts.style import Mode, Palette, palette
 from trn2model.ui.tables import Table
 
 _PAD: Final = 0.08

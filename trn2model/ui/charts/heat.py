@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trn2model.ui.charts.chart import Chart, Words, compose
-from trn2model.ui.charts.template import Mode, Scale, colour_at, ink_on, palette
+from trn2model.ui.charts.style import Mode, Scale, colour_at, ink_on, palette
 from trn2model.ui.tables import Table
 
 _ROW_HEIGHT: Final = 26

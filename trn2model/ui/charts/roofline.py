@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trn2model.ui.charts.chart import Chart, Words, compose
 from trn2model.ui.charts.labels import Label, place_labels
-from trn2model.ui.charts.template import Mode, palette
+from trn2model.ui.charts.style import Mode, palette
 from trn2model.ui.tables import Table
 
 Range = tuple[float, float]

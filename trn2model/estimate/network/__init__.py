@@ -1,1 +1,0 @@
-"""Groups on the fabric: placement, routing, collective algorithms, their cost and the load of every link."""

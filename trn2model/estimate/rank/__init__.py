@@ -1,1 +1,0 @@
-"""What one rank computes: operators, their rates and times, the layers of its stage."""

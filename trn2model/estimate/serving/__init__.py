@@ -1,1 +1,0 @@
-"""Serving: prefill and decode passes, steady state, memory, drafts and operating points."""

@@ -1,0 +1,1 @@
+"""Serving: passes, memory, full replicas in steady state, sweeps."""

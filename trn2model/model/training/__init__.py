@@ -1,0 +1,1 @@
+"""A training step: compute, gradients, pipeline, memory, the whole run."""

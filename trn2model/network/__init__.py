@@ -1,0 +1,1 @@
+"""Where groups sit on the machine, and what collectives over them cost."""

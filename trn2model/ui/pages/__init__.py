@@ -1,0 +1,1 @@
+"""What each page says: plain data, built without streamlit."""
