@@ -73,7 +73,7 @@ def one(kind, raw, **changes):
 
 
 def by_metric(**changes):
-    return {row["metric"]: row for row in curate("inference", "t", [{**INFERENCE, **changes}])}
+    return {row["metric"]: row for row in curate("serve", "t", [{**INFERENCE, **changes}])}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def by_metric(**changes):
     ],
 )
 def test_every_unit_of_throughput_becomes_a_step_time(throughput, unit, step_time):
-    row = one("training", TRAINING, throughput=throughput, throughput_unit=unit)
+    row = one("train", TRAINING, throughput=throughput, throughput_unit=unit)
     assert row["measured"] == pytest.approx(step_time)
     assert row["tokens_per_s"] == pytest.approx(64 * 4096 / step_time)
     assert row["use"] == "fit"
@@ -99,7 +99,7 @@ def test_hardware_flop_rate_goes_by_the_papers_formula():
     changes = {"model": "GPT-1.7B", "layers": "24", "hidden": "2304", "vocab": "51200", "seq_len": "2048"}
     unit = "achieved TFLOP/s per GPU (counts the recompute forward pass: HFU-style)"
     changes |= {"instance": "DGX A100 80GB", "chips": "32", "global_batch": "512", "throughput": "137"}
-    row = one("training", TRAINING, throughput_unit=unit, **changes)
+    row = one("train", TRAINING, throughput_unit=unit, **changes)
     flop = 96 * 512 * 2048 * 24 * 2304**2 * (1 + 2048 / (6 * 2304) + 51200 / (16 * 24 * 2304))
     assert row["measured"] == pytest.approx(flop / (137e12 * 32))
 
@@ -122,22 +122,22 @@ def test_hardware_flop_rate_goes_by_the_papers_formula():
     ],
 )
 def test_a_training_row_that_cannot_be_fitted_on_says_why(changes, use, words):
-    row = one("training", TRAINING, **changes)
+    row = one("train", TRAINING, **changes)
     assert row["use"] == use
     assert words in row["reason"]
 
 
 def test_layout_follows_from_the_chips():
-    row = one("training", TRAINING, chips="1024")
+    row = one("train", TRAINING, chips="1024")
     assert (row["count"], row["lnc"], row["dp"], row["cp"], row["ep"]) == (64, 2, 512, 1, 1)
-    row = one("training", TRAINING, instance="trn1.32xlarge/trn1n.32xlarge", chips="256", pp="4")
+    row = one("train", TRAINING, instance="trn1.32xlarge/trn1n.32xlarge", chips="256", pp="4")
     assert (row["system"], row["count"], row["lnc"], row["dp"]) == ("trn1.32xlarge", 16, None, 16)
-    row = one("training", TRAINING, instance="DGX-H100", model="Qwen3-235B-A22B", chips="256", tp="2", pp="8", ep="32")
+    row = one("train", TRAINING, instance="DGX-H100", model="Qwen3-235B-A22B", chips="256", tp="2", pp="8", ep="32")
     assert (row["system"], row["dp"], row["ep"]) == ("p5.48xlarge", 1, 16)  # experts over tp x ep = 32 ranks
 
 
 def test_assumptions_are_listed():
-    row = one("training", TRAINING, sw_version="Megatron-Bridge 26.02", recompute="", zero="", notes="VP 5")
+    row = one("train", TRAINING, sw_version="Megatron-Bridge 26.02", recompute="", zero="", notes="VP 5")
     assert row["stack"] == "megatron-bridge"
     assert row["interleave"] == 5
     assert (row["recompute"], row["zero"]) == ("none", 1)
@@ -157,7 +157,7 @@ def test_of_a_page_that_restates_itself_the_newest_release_stays():
             ("2.9.0", "2023-04-13", "4", "1"),
         )
     ]
-    uses = [(row["use"], row["reason"]) for row in curate("training", "t", rows)]
+    uses = [(row["use"], row["reason"]) for row in curate("train", "t", rows)]
     assert [use for use, _ in uses] == ["excluded", "check", "fit", "check"]
     assert uses[0][1] == "restated in t-002"
     assert str(uses[1][1]).endswith("t-003")
@@ -330,17 +330,17 @@ def test_peaks_are_read_in_the_unit_printed():
     ],
 )
 def test_gemm_shapes(shape, sizes):
-    row = one("operator", OPERATOR, shape=shape)
+    row = one("gemm", OPERATOR, shape=shape)
     assert (row["m"], row["k"], row["n"]) == sizes
 
 
 def test_times_follow_from_rates_and_bandwidths():
-    assert one("operator", OPERATOR)["measured"] == pytest.approx(200e-6)
+    assert one("gemm", OPERATOR)["measured"] == pytest.approx(200e-6)
     flop = 2 * 1024 * 2048 * 4096
-    assert one("operator", OPERATOR, latency_us="", tflops="100")["measured"] == pytest.approx(flop / 100e12)
+    assert one("gemm", OPERATOR, latency_us="", tflops="100")["measured"] == pytest.approx(flop / 100e12)
     moved = 2 * (1024 * 2048 + 2048 * 4096 + 1024 * 4096)
-    assert one("operator", OPERATOR, latency_us="", mem_gbps="500")["measured"] == pytest.approx(moved / 500e9)
-    swept = one("operator", OPERATOR, op="add", shape="best over sweep", latency_us="", mem_gbps="600")
+    assert one("gemm", OPERATOR, latency_us="", mem_gbps="500")["measured"] == pytest.approx(moved / 500e9)
+    swept = one("gemm", OPERATOR, op="add", shape="best over sweep", latency_us="", mem_gbps="600")
     assert (swept["op"], swept["metric"], swept["measured"], swept["use"]) == (
         "elementwise",
         "bandwidth",
@@ -350,28 +350,28 @@ def test_times_follow_from_rates_and_bandwidths():
 
 
 def test_attention_shapes():
-    row = one("operator", OPERATOR, op="attention decode", shape="q/kv 80/8 d128 B16 cache 4096 q1")
+    row = one("gemm", OPERATOR, op="attention decode", shape="q/kv 80/8 d128 B16 cache 4096 q1")
     names = ("batch", "num_heads", "num_kv_heads", "head_size", "query_tokens", "context_tokens")
     assert tuple(row[name] for name in names) == (16, 80, 8, 128, 1, 4096)
-    row = one("operator", OPERATOR, op="attention prefill causal", shape="q/kv 80/8 d128 B1 q_len 4096")
+    row = one("gemm", OPERATOR, op="attention prefill causal", shape="q/kv 80/8 d128 B1 q_len 4096")
     assert (row["op"], row["query_tokens"], row["context_tokens"]) == ("attention_prefill", 4096, 4096)
 
 
 def test_cores_of_the_measured_unit():
-    row = one("operator", OPERATOR)
+    row = one("gemm", OPERATOR)
     assert (row["cores"], row["chips"], row["busy_share"]) == (2, 0.25, 0.25)
-    row = one("operator", OPERATOR, shape="M1024 K2048 N4096 (4 cores busy)")
+    row = one("gemm", OPERATOR, shape="M1024 K2048 N4096 (4 cores busy)")
     assert row["busy_share"] == 1
-    row = one("operator", OPERATOR, unit_measured="1 GPU; 989.4 bf16", instance="p5.4xlarge")
+    row = one("gemm", OPERATOR, unit_measured="1 GPU; 989.4 bf16", instance="p5.4xlarge")
     assert (row["system"], row["cores"], row["chips"], row["lnc"]) == ("p5.48xlarge", 1, 1, None)
 
 
 def test_what_is_written_can_be_read():
-    rows = curate("inference", "t", [INFERENCE, {**INFERENCE, "notes": "a\nb,c", "model": "New"}])
-    read = read_measurements("inference", to_csv("inference", rows))
+    rows = curate("serve", "t", [INFERENCE, {**INFERENCE, "notes": "a\nb,c", "model": "New"}])
+    read = read_measurements("serve", to_csv("serve", rows))
     assert [row.id for row in read] == [row["id"] for row in rows]
     assert read[-1].text("note") == "a b,c"
-    assert list(rows[0]) == list(column_names("inference"))
+    assert list(rows[0]) == list(column_names("serve"))
 
 
 def test_a_table_of_ones_own():

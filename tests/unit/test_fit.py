@@ -10,7 +10,7 @@ import pytest
 
 from trn2model.errors import UnknownNameError
 from trn2model.model.serving.steady import estimate_serving
-from trn2model.specs.profile import CONSTANT_NAMES, profile
+from trn2model.specs.profile import CONSTANT_NAMES, Kind, profile
 from trn2model.specs.resolve import resolve
 from trn2model.units import to_si
 from trn2model.validation.cases import Case, batches, predicted_times
@@ -106,7 +106,7 @@ def test_a_spread_holds_four_in_five_of_many_rows_and_all_of_a_few() -> None:
 
 def test_means_under_load_hold_the_prefills_of_others() -> None:
     """A mean over 32 requests is the time on a full replica; a median, and the bound, are of decode alone."""
-    cases = [case for case in fit_cases("gpu-inference") if isinstance(case, Case) and case.kind == "decode"]
+    cases = [case for case in fit_cases("gpu-inference") if isinstance(case, Case) and case.kind is Kind.DECODE]
     stalled = [case for case in cases if case.stalled]
     assert {(case.row.text("statistic"), case.row.number("concurrency") > 1) for case in stalled} == {("mean", True)}
     assert {case.row.text("statistic") for case in cases if not case.stalled} == {"p50", "mean"}

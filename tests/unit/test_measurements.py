@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +10,11 @@ from trn2model.model.parameters import model_parameters
 from trn2model.specs import catalog
 from trn2model.specs.hardware import chip_flop_rate
 from trn2model.specs.model import ModelSpec
+from trn2model.specs.profile import Kind
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.validation.measurements import (
-    KINDS,
-    USES,
+    TABLES,
     Measurement,
     column_names,
     columns,
@@ -25,44 +24,44 @@ from trn2model.validation.measurements import (
     read_measurements,
 )
 
-COMPARED = {kind: [row for row in measurements(kind) if row.use != "excluded"] for kind in KINDS}
-TIMED = [row for row in COMPARED["training"] if row.metric == "step_time"]
-DECODED = [row for row in COMPARED["inference"] if row.metric == "tpot"]
+COMPARED = {table: [row for row in measurements(table) if row.use != "excluded"] for table in TABLES}
+TIMED = [row for row in COMPARED["train"] if row.metric == "step_time"]
+DECODED = [row for row in COMPARED["serve"] if row.metric == "tpot"]
 
 
-def by_id(kind: str, name: str) -> Measurement:
-    return next(row for row in measurements(kind) if row.id == name)
+def by_id(table: str, name: str) -> Measurement:
+    return next(row for row in measurements(table) if row.id == name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_row_of_the_files_passes_the_schema(kind):
-    rows = measurements(kind)
+@pytest.mark.parametrize("table", TABLES)
+def test_every_row_of_the_files_passes_the_schema(table):
+    rows = measurements(table)
     assert len({row.id for row in rows}) == len(rows)
-    assert Counter(row.use for row in rows).keys() <= set(USES)
+    assert {row.use for row in rows} <= {"fit", "check", "bound", "excluded"}
     assert sum(row.use == "fit" for row in rows) >= 60
     for row in rows:
         assert bool(row.reason) == (row.use != "fit")
         assert row.text("source")
-        assert row.values.keys() == set(column_names(kind))
+        assert row.values.keys() == set(column_names(table))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_only_trusted_rows_are_fitted_on(kind):
-    assert {row.trust for row in measurements(kind) if row.use == "fit"} <= {"A", "B"}
+@pytest.mark.parametrize("table", TABLES)
+def test_only_trusted_rows_are_fitted_on(table):
+    assert {row.trust for row in measurements(table) if row.use == "fit"} <= {"A", "B"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_left_out_is_listed_with_its_reason(kind):
-    listed = left_out(kind)
+@pytest.mark.parametrize("table", TABLES)
+def test_what_is_left_out_is_listed_with_its_reason(table):
+    listed = left_out(table)
     assert all(listed)
-    assert sum(map(len, listed.values())) == sum(row.use == "excluded" for row in measurements(kind))
+    assert sum(map(len, listed.values())) == sum(row.use == "excluded" for row in measurements(table))
     sizes = [len(ids) for ids in listed.values()]
     assert sizes == sorted(sizes, reverse=True)
 
 
 def test_the_table_says_what_every_column_means():
-    for kind in KINDS:
-        for column in columns(kind):
+    for table in TABLES:
+        for column in columns(table):
             assert column.meaning
             assert column.type in {"text", "choice", "int", "float", "bool", "model", "system"}
             assert bool(column.si) == (column.type in {"int", "float"})
@@ -70,32 +69,32 @@ def test_the_table_says_what_every_column_means():
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "measured", "values"),
+    ("table", "name", "measured", "values"),
     [
         # 3.5 million tokens/s with 4,194,304 tokens per step on 1,024 chips
-        ("training", "trainium-training-195", 4194304 / 3.5e6, {"count": 64, "tp": 4, "dp": 1024, "zero": 3, "lnc": 2}),
-        ("training", "trainium-training-076", 1024 / 143.75, {"count": 16, "chips": 256, "tp": 8, "dp": 64}),
+        ("train", "trainium-training-195", 4194304 / 3.5e6, {"count": 64, "tp": 4, "dp": 1024, "zero": 3, "lnc": 2}),
+        ("train", "trainium-training-076", 1024 / 143.75, {"count": 16, "chips": 256, "tp": 8, "dp": 64}),
         # 8 sequences of 2,048 tokens at 3,532.8 tokens/s: a step of 4.6377 s, as the source prints too
-        ("training", "trainium-training-196", 4.6377, {"chips": 1, "tp": 4, "dp": 1, "lora_rank": 16}),
-        ("training", "megatron-a100-004", 13.75, {"pp": 8, "interleave": 3, "recompute": "selective", "zero": 0}),
+        ("train", "trainium-training-196", 4.6377, {"chips": 1, "tp": 4, "dp": 1, "lora_rank": 16}),
+        ("train", "megatron-a100-004", 13.75, {"pp": 8, "interleave": 3, "recompute": "selective", "zero": 0}),
         # 530B on 2,240 GPUs: 159 TFLOP/s per GPU by the paper's formula
-        ("training", "megatron-a100-050", 55.446, {"dp": 8, "pp": 35, "nic_bandwidth": 25e9}),
-        ("training", "gpu-training-082", 4096 * 2048 / (1007 * 512), {"zero": 3, "dp": 512, "microbatch_size": 8}),
-        ("inference", "trainium-inference-126-ttft", 0.81428, {"tp": 64, "input_tokens": 10000, "chips": 16}),
-        ("inference", "trainium-inference-126-tpot", 0.01966, {"concurrency": 1, "output_tokens": 1500}),
+        ("train", "megatron-a100-050", 55.446, {"dp": 8, "pp": 35, "nic_bandwidth": 25e9}),
+        ("train", "gpu-training-082", 4096 * 2048 / (1007 * 512), {"zero": 3, "dp": 512, "microbatch_size": 8}),
+        ("serve", "trainium-inference-126-ttft", 0.81428, {"tp": 64, "input_tokens": 10000, "chips": 16}),
+        ("serve", "trainium-inference-126-tpot", 0.01966, {"concurrency": 1, "output_tokens": 1500}),
         # one stream against a graph compiled for 32
-        ("inference", "trainium-inference-144-tpot", 0.022136, {"concurrency": 1, "compiled_batch": 32, "chips": 1}),
+        ("serve", "trainium-inference-144-tpot", 0.022136, {"concurrency": 1, "compiled_batch": 32, "chips": 1}),
         # two instances of tp 8, each at half the concurrency
-        ("inference", "trainium-inference-630-output_tokens_per_s", 632.78, {"dp": 2, "concurrency": 32, "chips": 4}),
+        ("serve", "trainium-inference-630-output_tokens_per_s", 632.78, {"dp": 2, "concurrency": 32, "chips": 4}),
         # printed per request, at concurrency 4
-        ("inference", "trainium-inference-400-output_tokens_per_s", 4 * 58.5, {"compiled_batch": 4}),
+        ("serve", "trainium-inference-400-output_tokens_per_s", 4 * 58.5, {"compiled_batch": 4}),
         ("collective", "collectives-201", 2585.8e-6, {"op": "permute", "busbw": 268435456 / 2585.8e-6}),
-        ("operator", "operators-001", 276.8e-6, {"m": 1024, "k": 4096, "n": 4096, "launch_time": 60e-6}),
-        ("operator", "operators-007", 2 * 30720 * 8192**2 / 150.21e12, {"cores": 2, "busy_share": 0.25}),
+        ("gemm", "operators-001", 276.8e-6, {"m": 1024, "k": 4096, "n": 4096, "launch_time": 60e-6}),
+        ("gemm", "operators-007", 2 * 30720 * 8192**2 / 150.21e12, {"cores": 2, "busy_share": 0.25}),
     ],
 )
-def test_known_rows(kind, name, measured, values):
-    row = by_id(kind, name)
+def test_known_rows(table, name, measured, values):
+    row = by_id(table, name)
     assert row.measured == pytest.approx(measured, rel=1e-4)
     for column, value in values.items():
         assert row.values[column] == (pytest.approx(value) if isinstance(value, float) else value)
@@ -104,21 +103,21 @@ def test_known_rows(kind, name, measured, values):
 
 def test_what_the_public_tables_warn_of_is_set_aside():
     reasons = {
-        ("training", "trainium-training-001"): "encoder",
-        ("training", "gpu-training-013"): "same rows",
-        ("training", "trainium-training-078"): "restated",  # printed with pp 1, corrected in the next revision
-        ("training", "trainium-training-006"): "superseded",
-        ("training", "trainium-training-215"): "doubts its own figure",
-        ("inference", "trainium-inference-003-tpot"): "superseded",
-        ("inference", "trainium-inference-126-output_tokens_per_s"): "queueing",
-        ("inference", "trainium-inference-127-ttft"): "acceptance",
-        ("inference", "trainium-inference-341-ttft"): "tensor-parallel degree",
-        ("inference", "gpu-inference-157-tpot"): "memory",
+        ("train", "trainium-training-001"): "encoder",
+        ("train", "gpu-training-013"): "same rows",
+        ("train", "trainium-training-078"): "restated",  # printed with pp 1, corrected in the next revision
+        ("train", "trainium-training-006"): "superseded",
+        ("train", "trainium-training-215"): "doubts its own figure",
+        ("serve", "trainium-inference-003-tpot"): "superseded",
+        ("serve", "trainium-inference-126-output_tokens_per_s"): "queueing",
+        ("serve", "trainium-inference-127-ttft"): "acceptance",
+        ("serve", "trainium-inference-341-ttft"): "tensor-parallel degree",
+        ("serve", "gpu-inference-157-tpot"): "memory",
         ("collective", "collectives-035"): "two collectives",
-        ("operator", "operators-012"): "cast up",
+        ("gemm", "operators-012"): "cast up",
     }
-    for (kind, name), words in reasons.items():
-        row = by_id(kind, name)
+    for (table, name), words in reasons.items():
+        row = by_id(table, name)
         assert row.use in {"excluded", "check"}
         assert words in row.reason, name
 
@@ -144,11 +143,11 @@ def scenario(row: Measurement) -> Scenario:
     return Scenario(model=padded(row), profile="ideal", **fields)
 
 
-@pytest.mark.parametrize(("kind", "workload"), [("training", "train"), ("inference", "serve")])
-def test_every_compared_row_is_a_plan_that_can_be_laid_out(kind, workload):
-    for row in COMPARED[kind]:
+@pytest.mark.parametrize(("table", "workload"), [("train", "train"), ("serve", "serve")])
+def test_every_compared_row_is_a_plan_that_can_be_laid_out(table, workload):
+    for row in COMPARED[table]:
         resolved = resolve(scenario(row), workload)
-        degrees = ("tp", "dp", "cp", "ep", "pp") if kind == "training" else ("tp", "dp")
+        degrees = ("tp", "dp", "cp", "ep", "pp") if table == "train" else ("tp", "dp")
         ranks = 1.0
         for degree in degrees:
             ranks *= row.number(degree)
@@ -195,7 +194,7 @@ def test_a_model_that_only_measurements_use():
 
 
 def test_groups_are_source_and_model():
-    assert by_id("training", "trainium-training-195").group == ("axlearn-paper", "llama-2-7b")
+    assert by_id("train", "trainium-training-195").group == ("axlearn-paper", "llama-2-7b")
 
 
 def good_row(**changes: str) -> str:
@@ -259,9 +258,17 @@ def test_a_bad_file_names_row_and_column(text, message):
 
 
 def test_an_unknown_model_is_refused():
-    names = column_names("training")
+    names = column_names("train")
     row = dict.fromkeys(names, "") | {"id": "x", "dataset": "x", "metric": "step_time", "trust": "A", "source": "s"}
     row |= {"use": "excluded", "reason": "why", "model": "gpt-9"}
     text = ",".join(names) + "\n" + ",".join(row[name] for name in names)
     with pytest.raises(DataError, match="column model: 'gpt-9' is no model of the catalog"):
-        read_measurements("training", text)
+        read_measurements("train", text)
+
+
+def test_tables_and_kinds_share_their_words_with_the_command_line():
+    assert TABLES == ("train", "serve", "collective", "gemm")
+    for table in TABLES:
+        assert {row.kind for row in measurements(table)} - {None} == {kind for kind in Kind if kind.table == table}
+    assert by_id("serve", "trainium-inference-126-output_tokens_per_s").kind is None
+    assert by_id("train", "megatron-a100-004").kind is Kind.TRAIN

@@ -14,6 +14,7 @@ import pytest
 from trn2model.model.estimate import estimate
 from trn2model.specs.link import decode
 from trn2model.specs.model import ModelSpec
+from trn2model.specs.profile import Kind
 from trn2model.specs.scenario import Scenario
 from trn2model.ui.charts.chart import Chart, Words
 from trn2model.ui.charts.parity import MOST_POINTS, Dot, Picked, Series, parity, ratio_strip
@@ -23,10 +24,9 @@ from trn2model.ui.pages.evidence import KIND_NAMES, Evidence, facts, gather, pro
 from trn2model.ui.report import html
 from trn2model.ui.tables import table
 from trn2model.validation.compare import Point
-from trn2model.validation.measurements import measurements
+from trn2model.validation.measurements import TABLES, measurements
 
-VIEW = validation.View("train")
-FILES = ("training", "inference", "collective", "operator")
+VIEW = validation.View(Kind.TRAIN)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def first(evidence: Evidence, **wanted: str) -> Point:
 def test_every_row_of_the_tables_is_shown_or_left_out_with_a_reason(evidence: Evidence) -> None:
     shown = [point.id for point in (*evidence.points, *evidence.bounds)]
     left = [name for _, _, ids in evidence.left for name in ids]
-    rows = [row.id for file in FILES for row in measurements(file)]
+    rows = [row.id for table in TABLES for row in measurements(table)]
     assert Counter(shown + left) == Counter(rows)
     assert all(reason for _, reason, _ in evidence.left)
 
@@ -57,7 +57,7 @@ def test_bounds_are_apart_from_what_is_compared(evidence: Evidence) -> None:
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_every_kind_has_a_chart_that_holds_its_points(evidence: Evidence, kind: str, mode) -> None:
+def test_every_kind_has_a_chart_that_holds_its_points(evidence: Evidence, kind: Kind, mode) -> None:
     content = validation.content(None, mode, evidence, validation.View(kind))
     scatter = blocks(content, Chart)[0]
     members = [p for p in (*evidence.points, *evidence.bounds) if p.kind == kind]
@@ -85,7 +85,7 @@ def test_filters_narrow_and_axes_stay(evidence: Evidence) -> None:
     narrowed = blocks(validation.content(None, "light", evidence, view), Chart)[0]
     assert narrowed.figure["layout"]["xaxis"]["range"] == whole.figure["layout"]["xaxis"]["range"]
     assert "trust A" in narrowed.words.subtitle
-    assert not validation.selected(evidence, replace(VIEW, kind="prefill", bounds=False)).bounds
+    assert not validation.selected(evidence, replace(VIEW, kind=Kind.PREFILL, bounds=False)).bounds
 
 
 def test_nothing_published_is_said_in_words(evidence: Evidence) -> None:
@@ -102,13 +102,13 @@ def test_verdict_and_metrics_say_medians_and_means(evidence: Evidence) -> None:
     assert "own group the median is" in text
     near = round(100 * float(np.mean(errors <= 0.2)))
     assert f"{near} % are predicted within ±20 %" in text
-    few = [replace(first(evidence, kind="train"), ratio=ratio) for ratio in (1.1, 0.8, 1.6)]
+    few = [replace(first(evidence, kind=Kind.TRAIN), ratio=ratio) for ratio in (1.1, 0.8, 1.6)]
     metric = validation.metrics(few)[0]
     assert (metric.label, metric.value, metric.range) == ("Training step", "20 %", "median · mean 30 %")
 
 
 def test_error_table_counts_rows_that_could_not_be_used(evidence: Evidence) -> None:
-    content = validation.content(None, "light", evidence, replace(VIEW, kind="prefill"))
+    content = validation.content(None, "light", evidence, replace(VIEW, kind=Kind.PREFILL))
     errors = next(block for block in blocks(content, Listing) if block.title.startswith("Errors by dataset"))
     used = dict(zip(errors.table.column("dataset"), errors.table.column("used"), strict=True))
     rows = dict(zip(errors.table.column("dataset"), errors.table.column("rows"), strict=True))
@@ -119,14 +119,14 @@ def test_error_table_counts_rows_that_could_not_be_used(evidence: Evidence) -> N
 
 @pytest.mark.parametrize("group", validation.GROUPS)
 def test_errors_by_every_grouping_add_up(evidence: Evidence, group: str) -> None:
-    content = validation.content(None, "light", evidence, replace(VIEW, kind="decode", group=group))
+    content = validation.content(None, "light", evidence, replace(VIEW, kind=Kind.DECODE, group=group))
     errors = next(block for block in blocks(content, Listing) if block.title.startswith("Errors by"))
     assert sum(errors.table.column("used")) == sum(p.kind == "decode" for p in evidence.points)
 
 
 def test_a_picked_measurement_shows_its_source_and_range(evidence: Evidence) -> None:
-    point = first(evidence, kind="decode", trust="A")
-    content = validation.content(None, "light", evidence, replace(VIEW, kind="decode", picked=point.id))
+    point = first(evidence, kind=Kind.DECODE, trust="A")
+    content = validation.content(None, "light", evidence, replace(VIEW, kind=Kind.DECODE, picked=point.id))
     facts = blocks(content, Facts)[0]
     said = dict(facts.items)
     assert point.id in facts.title
@@ -162,7 +162,7 @@ def test_links_open_the_scenario_that_was_predicted(evidence: Evidence) -> None:
 
 
 def test_what_no_link_can_carry_is_said(evidence: Evidence) -> None:
-    kernel = facts(evidence, first(evidence, kind="collective"), "")
+    kernel = facts(evidence, first(evidence, kind=Kind.COLLECTIVE), "")
     assert kernel.links is None
     assert "kernel alone" in kernel.note
     own = next(

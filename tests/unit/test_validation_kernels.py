@@ -1,4 +1,4 @@
-"""Errors of the model on collectives alone."""
+"""Kernels alone: what the command line prints, with the launch that a measurement's source states."""
 
 from __future__ import annotations
 
@@ -6,42 +6,41 @@ import pytest
 
 from trn2model.network.collective import collective_report
 from trn2model.specs import catalog
-from trn2model.validation.kernels import collective_errors
+from trn2model.specs.profile import profile
+from trn2model.validation.kernels import KernelPrediction, kernel_prediction
+from trn2model.validation.measurements import Measurement, measurements
+
+
+def timed(layer: str) -> list[tuple[Measurement, KernelPrediction]]:
+    """Collectives of one layer on Trainium2 with their predictions."""
+    used = [row for row in measurements("collective") if row.use != "excluded" and row.text("layer") == layer]
+    found = [(row, kernel_prediction(row, profile("achievable"))) for row in used if "trn2" in row.text("system")]
+    return [(row, one) for row, one in found if isinstance(one, KernelPrediction)]
 
 
 def test_device_rows_are_compared_with_what_the_command_line_prints() -> None:
-    errors = collective_errors()
-    assert {one.row.values["layer"] for one in errors} == {"device"}
-    permute = [one for one in errors if one.row.text("op") == "permute"]
-    assert permute
-    for one in permute:
-        system = catalog.system(one.row.text("system"))
-        lnc, ranks = round(one.row.number("lnc")), round(one.row.number("ranks"))
-        report = collective_report("permute", system, 1, lnc, ranks, one.row.number("bytes"))
-        assert one.estimated == pytest.approx(report["time"])
-        assert one.error == pytest.approx(report["time"] / one.measured - 1.0)
+    permutes = [(row, one) for row, one in timed("device") if row.text("op") == "permute"]
+    assert permutes
+    for row, one in permutes:
+        system, lnc, ranks = catalog.system(row.text("system")), round(row.number("lnc")), round(row.number("ranks"))
+        report = collective_report("permute", system, 1, lnc, ranks, row.number("bytes"))
+        assert one.predicted == pytest.approx(report["time"])
 
 
 def test_point_to_point_on_a_die_is_within_fifteen_percent_at_both_ends() -> None:
-    ends = {one.row.number("bytes"): one.error for one in collective_errors() if one.row.text("op") == "permute"}
-    assert abs(ends[4096.0]) < 0.15
-    assert abs(ends[2.0**28]) < 0.15
+    permutes = [(row.number("bytes"), one) for row, one in timed("device") if row.text("op") == "permute"]
+    ratios = {size: one.predicted / one.measured for size, one in permutes}
+    assert ratios[4096.0] == pytest.approx(1.0, abs=0.15)
+    assert ratios[2.0**28] == pytest.approx(1.0, abs=0.15)
 
 
 def test_kernel_rows_carry_the_launch_their_source_states() -> None:
-    rows = [one for one in collective_errors(("kernel",)) if one.row.values["launch_time"] is not None]
-    assert rows
-    assert all(one.estimated > one.row.number("launch_time") for one in rows)
+    launched = [(row, one) for row, one in timed("kernel") if row.values["launch_time"] is not None]
+    assert launched
+    assert all(one.predicted > row.number("launch_time") for row, one in launched)
 
 
-def test_excluded_rows_and_lone_ranks_are_left_out() -> None:
-    rows = [one.row for one in collective_errors(("device", "kernel", "framework"))]
-    assert rows
-    assert "excluded" not in {row.use for row in rows}
-    assert {row.values.get("ranks_per_machine") for row in rows} == {None}
-
-
-def test_a_profile_can_be_forced() -> None:
-    ideal = collective_errors(("device",), "ideal")
-    usual = collective_errors(("device",))
-    assert all(a.estimated < b.estimated for a, b in zip(ideal, usual, strict=True))
+def test_lone_ranks_of_several_machines_are_not_compared() -> None:
+    spread = [row for row in measurements("collective") if row.values["ranks_per_machine"] is not None]
+    assert spread
+    assert not any(isinstance(kernel_prediction(row, profile("achievable")), KernelPrediction) for row in spread)

@@ -25,7 +25,8 @@ from trn2model.specs.hardware import logical_core
 from trn2model.specs.plan import MAX_TOKENS
 from trn2model.specs.scenario import ROWS
 from trn2model.text import bandwidth, capacity, count, duration, percent, quantity, traffic
-from trn2model.validation.compare import FILE_KINDS, validate_report
+from trn2model.validation.compare import validate_report
+from trn2model.validation.measurements import TABLES
 
 _CONTEXT: Final = ScenarioField(
     "context",
@@ -202,7 +203,7 @@ _MOST_REASONS: Final = 12
 
 def _configure_validate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", metavar="FILE", help="a file with the columns of the public tables, to compare with")
-    kinds = ", ".join(FILE_KINDS)
+    kinds = ", ".join(TABLES)
     parser.add_argument("--kind", metavar="KIND", help=f"what is measured: {kinds}; needed with --csv")
 
 

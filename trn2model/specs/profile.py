@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from trn2model.errors import DataError, UnknownNameError
 from trn2model.specs.hardware import System
 from trn2model.specs.provenance import Figure, list_toml, read_figure, read_toml
+
+
+class Kind(StrEnum):
+    """What is predicted and measured, with the table that holds its measurements and their metric ("" for any)."""
+
+    table: str
+    metric: str
+
+    def __new__(cls, value: str, table: str = "", metric: str = "") -> Self:
+        """Member that is the text of its first value."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.table, member.metric = table, metric
+        return member
+
+    TRAIN = "train", "train", "step_time"
+    PREFILL = "prefill", "serve", "ttft"
+    DECODE = "decode", "serve", "tpot"
+    COLLECTIVE = "collective", "collective", ""
+    GEMM = "gemm", "gemm", ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +102,13 @@ class Profile:
     serving: ServingConstants
     figures: Mapping[str, Figure]
     fitted: tuple[str, ...]
-    spreads: Mapping[str, tuple[Figure, Figure]]
+    spreads: Mapping[Kind, tuple[Figure, Figure]]
     systems: tuple[str, ...] = ()
     widening: tuple[float, float] = (1.0, 1.0)
 
-    def spread(self, workload: str) -> tuple[float, float]:
+    def spread(self, kind: Kind) -> tuple[float, float]:
         """Low and high factor on a predicted time, from the residuals of what was measured."""
-        low, high = self.spreads[workload]
+        low, high = self.spreads[kind]
         return low.number() * self.widening[0], high.number() * self.widening[1]
 
     def value(self, key: str) -> float:
@@ -100,8 +121,6 @@ class Profile:
         return replace(self, **{name: replace(getattr(self, name), **own) for name, own in parts.items() if own})
 
 
-#: What a spread is given for.
-WORKLOADS = ("train", "prefill", "decode", "collective", "gemm")
 _PARTS: Final = {"compute": ComputeConstants, "links": LinkConstants, "serving": ServingConstants}
 _PART_OF: Final = {f.name: name for name, part in _PARTS.items() for f in fields(part)}
 #: keys of a profile file
@@ -167,14 +186,14 @@ def _outside() -> tuple[float, float]:
     return read_figure(table["low"], "fits.toml, outside").number(), read_figure(table["high"], "fits.toml").number()
 
 
-def _spreads(name: str, document: Mapping[str, Any]) -> dict[str, tuple[Figure, Figure]]:
+def _spreads(name: str, document: Mapping[str, Any]) -> dict[Kind, tuple[Figure, Figure]]:
     base = document.get("extends")
     spreads = dict(profile(base).spreads) if base else {}
-    for workload, ends in document.get("spreads", {}).items():
-        where = f"profile {name}, spread of {workload}"
-        spreads[workload] = (read_figure(ends["low"], where), read_figure(ends["high"], where))
-    if set(spreads) != set(WORKLOADS):
-        message = f"profile {name}: spreads must be given for {', '.join(WORKLOADS)}"
+    for key, ends in document.get("spreads", {}).items():
+        kind, where = Kind(key), f"profile {name}, spread of {key}"
+        spreads[kind] = (read_figure(ends["low"], where), read_figure(ends["high"], where))
+    if set(spreads) != set(Kind):
+        message = f"profile {name}: spreads must be given for {', '.join(Kind)}"
         raise DataError(message)
     return spreads
 

@@ -17,13 +17,11 @@ from trn2model.model.training.step import estimate_training
 from trn2model.network.cost import plan_network
 from trn2model.specs import catalog
 from trn2model.specs.model import ModelSpec
-from trn2model.specs.profile import Profile
+from trn2model.specs.profile import Kind, Profile
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import FIELDS, ROWS, Scenario
 from trn2model.validation.measurements import Measurement, holds_stalls, measured_model, selected_profile
 
-#: Kind of case that a metric measures, among those that are times of one pass or step.
-TIMED_METRICS: Final[Mapping[str, str]] = {"step_time": "train", "ttft": "prefill", "tpot": "decode"}
 _TRAINING_FIELDS: Final = (
     "tp",
     "cp",
@@ -66,7 +64,7 @@ class Case:
     `stalled` says that a time per token holds the prefills of other requests.
     """
 
-    kind: str
+    kind: Kind
     row: Measurement
     measured: float
     profile: str
@@ -77,28 +75,28 @@ class Case:
 
 
 def timed_case(row: Measurement, profile: str | None = None) -> Case | str:
-    """Case of a row of training or inference."""
-    kind = TIMED_METRICS.get(row.metric)
+    """Case of a row of training or inference, or why there is none."""
+    kind = row.kind
     if kind is None or not row.measured:
         return f"{row.metric} is not the time of one pass or step"
     if row.values.get("draft_model"):
         return "speculative decoding: acceptance not measured"
     try:
         name = profile or selected_profile(row)
-        scenario = _training_scenario(row, name) if kind == "train" else _serving_scenario(row, name)
+        scenario = _training_scenario(row, name) if kind is Kind.TRAIN else _serving_scenario(row, name)
     except Trn2ModelError as error:
         return str(error)
-    prompts = row.values.get("prefill_batch") if kind == "prefill" else None
+    prompts = row.values.get("prefill_batch") if kind is Kind.PREFILL else None
     nic = row.values.get("nic_bandwidth")
     return Case(
-        kind,
-        row,
-        row.measured,
-        name,
-        scenario,
-        prompts if isinstance(prompts, float) else 1.0,
-        nic if isinstance(nic, float) else None,
-        holds_stalls(row),
+        kind=kind,
+        row=row,
+        measured=row.measured,
+        profile=name,
+        scenario=scenario,
+        prompts=prompts if isinstance(prompts, float) else 1.0,
+        nic_bandwidth=nic if isinstance(nic, float) else None,
+        stalled=holds_stalls(row),
     )
 
 
@@ -159,7 +157,7 @@ _PLAN_FIELDS = tuple(row.name for row in FIELDS if row.plan)
 class Batch:
     """Cases evaluated together: their places in the list they came from, and one resolved scenario for all."""
 
-    kind: str
+    kind: Kind
     index: NDArray[np.int64]
     resolved: Resolved
     factor: Floats  # passes in the measured time: prompts of one prefill
@@ -195,7 +193,7 @@ def _batch(cases: Sequence[Case], places: Sequence[int]) -> Batch:
             if not isinstance(getattr(scenario, name), str)
         }
         scenario = replace(scenario, **columns)
-    resolved = resolve(scenario, "train" if first.kind == "train" else "serve")
+    resolved = resolve(scenario, "train" if first.kind is Kind.TRAIN else "serve")
     if first.nic_bandwidth:
         resolved = replace(resolved, system=replace(resolved.system, nic_bandwidth=first.nic_bandwidth))
     return Batch(first.kind, np.array(places), resolved, np.array([case.prompts for case in cases]), first.stalled)
@@ -204,13 +202,13 @@ def _batch(cases: Sequence[Case], places: Sequence[int]) -> Batch:
 def batch_times(batch: Batch, profile: Profile | None = None) -> Floats:
     """Predicted times of a batch [s]."""
     resolved = batch.resolved if profile is None else replace(batch.resolved, profile=profile)
-    if batch.kind == "train":
+    if batch.kind is Kind.TRAIN:
         return np.atleast_1d(estimate_training(resolved).step_time)
     network = plan_network(resolved)
-    if batch.kind == "prefill":
+    if batch.kind is Kind.PREFILL:
         one = np.atleast_1d(prefill_pass(resolved, network)[0].time)
         return one * batch.factor + resolved.profile.serving.request_time
-    if batch.stalled and resolved.profile.spread("decode") != _NO_RANGE:
+    if batch.stalled and resolved.profile.spread(Kind.DECODE) != _NO_RANGE:
         return np.atleast_1d(estimate_serving(resolved).tpot_with_stalls)
     return np.atleast_1d(decode_pass(resolved, network, decode_context(resolved), decode_span(resolved)).time)
 

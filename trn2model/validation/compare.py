@@ -15,17 +15,14 @@ from typing import Any, Final
 import numpy as np
 
 from trn2model.errors import DataError, InvalidInputError
-from trn2model.specs.profile import profile
+from trn2model.specs.profile import Kind, profile
 from trn2model.specs.provenance import MAX_CSV_BYTES, read_user_file
 from trn2model.specs.scenario import FIELDS, Scenario
-from trn2model.validation.cases import TIMED_METRICS, Case, batches, predicted_times, timed_case
+from trn2model.validation.cases import Case, batches, predicted_times, timed_case
 from trn2model.validation.curate import published
-from trn2model.validation.kernels import kernel_prediction
-from trn2model.validation.measurements import Measurement, measurements, selected_profile
+from trn2model.validation.kernels import KernelPrediction, kernel_prediction
+from trn2model.validation.measurements import TABLES, Measurement, measurements, selected_profile
 
-#: Kinds of points in the order of reports, and the measurement files they come from.
-KINDS: Final = ("train", "prefill", "decode", "collective", "gemm")
-_FILES: Final = ("training", "inference", "collective", "operator")
 _COMPARED: Final = ("fit", "check")
 #: Fields that a configuration text leaves out when they hold their default.
 _HIDDEN: Final = ("profile", "price_option", "placement")
@@ -41,7 +38,7 @@ class Point:
 
     id: str
     dataset: str
-    kind: str
+    kind: Kind
     trust: str
     use: str
     measured: float
@@ -81,7 +78,7 @@ class LeftOut:
 @cache
 def validation_points(profile_name: str = "") -> tuple[Point, ...]:
     """Every row of the package's measurements that is compared."""
-    rows = [row for kind in _FILES for row in measurements(kind) if row.use in _COMPARED]
+    rows = [row for table in TABLES for row in measurements(table) if row.use in _COMPARED]
     return points_of(rows, profile_name)[0]
 
 
@@ -92,10 +89,10 @@ def points_of(rows: Sequence[Measurement], profile_name: str = "") -> tuple[tupl
     left: list[LeftOut] = []
     for row in rows:
         found: Case | Point | str
-        if row.kind in ("training", "inference"):
-            found = timed_case(row, profile_name or None)
-        else:
+        if row.kind in (Kind.COLLECTIVE, Kind.GEMM):
             found = _kernel_point(row, profile_name)
+        else:
+            found = timed_case(row, profile_name or None)
         if isinstance(found, str):
             left.append(LeftOut(row.id, row.dataset, row.trust, found))
         elif isinstance(found, Case):
@@ -107,13 +104,8 @@ def points_of(rows: Sequence[Measurement], profile_name: str = "") -> tuple[tupl
     return (*timed, *points), tuple(left)
 
 
-def is_timed(row: Measurement) -> bool:
-    """Whether a row measures one pass or step."""
-    return row.kind not in ("training", "inference") or row.metric in TIMED_METRICS
-
-
 def _timed_point(case: Case, time: float) -> Point:
-    return _point(case.row, case.kind, case.measured, time, case.profile, case.scenario, configuration(case.scenario))
+    return _point(case, case.row, time, case.profile, text=configuration(case.scenario), scenario=case.scenario)
 
 
 def _kernel_point(row: Measurement, profile_name: str) -> Point | str:
@@ -121,22 +113,28 @@ def _kernel_point(row: Measurement, profile_name: str) -> Point | str:
     found = kernel_prediction(row, profile(name))
     if isinstance(found, str):
         return found
-    return _point(row, found.kind, found.measured, found.predicted, name, None, found.configuration)
+    return _point(found, row, found.predicted, name, text=found.configuration)
 
 
 def _point(
-    row: Measurement, kind: str, measured: float, time: float, name: str, scenario: Scenario | None, text: str
+    timed: Case | KernelPrediction,
+    row: Measurement,
+    time: float,
+    name: str,
+    *,
+    text: str,
+    scenario: Scenario | None = None,
 ) -> Point:
-    low, high = profile(name).spread(kind)
+    low, high = profile(name).spread(timed.kind)
     return Point(
         id=row.id,
         dataset=row.dataset,
-        kind=kind,
+        kind=timed.kind,
         trust=row.trust,
         use=row.use,
-        measured=measured,
+        measured=timed.measured,
         predicted=time,
-        ratio=time / measured,
+        ratio=time / timed.measured,
         low=low * time,
         high=high * time,
         profile=name,
@@ -145,7 +143,7 @@ def _point(
         note=row.text("note"),
         scenario=scenario,
         group=row.group,
-        layer=row.text("layer") if row.kind == "collective" else "",
+        layer=row.text("layer") if timed.kind is Kind.COLLECTIVE else "",
     )
 
 
@@ -164,18 +162,18 @@ def configuration(scenario: Scenario) -> str:
 
 #: Sets of points that a target is stated for: name, and which points belong.
 SUMMARIES: Final[Mapping[str, Callable[[Point], bool]]] = {
-    "Trn1 and Inf2 decode, trust A": lambda p: _on(p, "decode", "trn1", "inf2") and p.trust == "A",
-    "Trn2 decode, trust A and B": lambda p: _on(p, "decode", "trn2") and p.trust in "AB",
+    "Trn1 and Inf2 decode, trust A": lambda p: _on(p, Kind.DECODE, "trn1", "inf2") and p.trust == "A",
+    "Trn2 decode, trust A and B": lambda p: _on(p, Kind.DECODE, "trn2") and p.trust in "AB",
     "Trn1 and Trn2 time to first token, trust A and B": lambda p: (
-        _on(p, "prefill", "trn1", "inf2", "trn2") and p.trust in "AB"
+        _on(p, Kind.PREFILL, "trn1", "inf2", "trn2") and p.trust in "AB"
     ),
-    "Trn1 training, trust A": lambda p: _on(p, "train", "trn1") and p.trust == "A",
-    "Trn2 pre-training": lambda p: _on(p, "train", "trn2") and p.dataset.startswith("axlearn"),
-    "A100 training, Korthikanti Table 5": lambda p: p.kind == "train" and p.dataset == "korthikanti-table5",
-    "A100 training, SC21 Table 2": lambda p: p.kind == "train" and p.dataset == "megatron-sc21-table2",
-    "H100 training, trust A": lambda p: _on(p, "train", "p5") and p.trust == "A",
-    "Trn2 matmul": lambda p: p.kind == "gemm" and "trainium2" in p.configuration,
-    "Collectives, device time": lambda p: p.kind == "collective" and p.layer == "device",
+    "Trn1 training, trust A": lambda p: _on(p, Kind.TRAIN, "trn1") and p.trust == "A",
+    "Trn2 pre-training": lambda p: _on(p, Kind.TRAIN, "trn2") and p.dataset.startswith("axlearn"),
+    "A100 training, Korthikanti Table 5": lambda p: p.kind is Kind.TRAIN and p.dataset == "korthikanti-table5",
+    "A100 training, SC21 Table 2": lambda p: p.kind is Kind.TRAIN and p.dataset == "megatron-sc21-table2",
+    "H100 training, trust A": lambda p: _on(p, Kind.TRAIN, "p5") and p.trust == "A",
+    "Trn2 matmul": lambda p: p.kind is Kind.GEMM and "trainium2" in p.configuration,
+    "Collectives, device time": lambda p: p.kind is Kind.COLLECTIVE and p.layer == "device",
 }
 
 
@@ -184,7 +182,7 @@ class ErrorRow:
     """Errors of a set of points, in shares of the measurement; `out_of_group` is None where nothing was fitted."""
 
     name: str
-    kind: str
+    kind: Kind
     profiles: tuple[str, ...]
     rows: int
     used: int
@@ -196,9 +194,9 @@ class ErrorRow:
     out_of_group_median: float | None
 
 
-def error_table(points: Iterable[Point], rows: Mapping[tuple[str, str], int] | None = None) -> list[ErrorRow]:
+def error_table(points: Iterable[Point], rows: Mapping[tuple[str, Kind], int] | None = None) -> list[ErrorRow]:
     """Errors by dataset and kind."""
-    groups: dict[tuple[str, str], list[Point]] = {}
+    groups: dict[tuple[Kind, str], list[Point]] = {}
     for point in points:
         groups.setdefault((point.kind, point.dataset), []).append(point)
     table = []
@@ -226,7 +224,7 @@ def out_of_group() -> Mapping[str, float]:
     return {row["id"]: float(row["ratio"]) for row in rows}
 
 
-def _errors(name: str, kind: str, members: Sequence[Point], total: int) -> ErrorRow:
+def _errors(name: str, kind: Kind, members: Sequence[Point], total: int) -> ErrorRow:
     errors = np.array([point.error for point in members])
     outside = [abs(out_of_group()[point.id] - 1.0) for point in members if point.id in out_of_group()]
     return ErrorRow(
@@ -244,13 +242,9 @@ def _errors(name: str, kind: str, members: Sequence[Point], total: int) -> Error
     )
 
 
-def _on(point: Point, kind: str, *systems: str) -> bool:
+def _on(point: Point, kind: Kind, *systems: str) -> bool:
     scenario = point.scenario
-    return point.kind == kind and scenario is not None and scenario.system.startswith(systems)
-
-
-#: Kinds of the command line and the measurement files behind them.
-FILE_KINDS: Final = {"train": "training", "serve": "inference", "collective": "collective", "gemm": "operator"}
+    return point.kind is kind and scenario is not None and scenario.system.startswith(systems)
 
 
 def validate_report(csv: str | None = None, kind: str | None = None) -> dict[str, Any]:
@@ -258,12 +252,11 @@ def validate_report(csv: str | None = None, kind: str | None = None) -> dict[str
 
     Raises InvalidInputError (the kind is unknown or missing, or the file cannot be read or is no table of that kind).
     """
-    if kind is not None and kind not in FILE_KINDS:
-        raise InvalidInputError("kind", kind, "one of " + ", ".join(FILE_KINDS), "choose one of them")
+    if kind is not None and kind not in TABLES:
+        raise InvalidInputError("kind", kind, "one of " + ", ".join(TABLES), "choose one of them")
     if csv is not None:
         return _file_report(csv, kind)
-    kinds = [FILE_KINDS[kind]] if kind else list(FILE_KINDS.values())
-    rows = [row for name in kinds for row in measurements(name) if is_timed(row)]
+    rows = [row for table in ([kind] if kind else TABLES) for row in measurements(table) if row.kind]
     wanted = {row.id for row in rows}
     points = [point for point in validation_points() if point.id in wanted]
     shown = {point.id for point in points}
@@ -273,25 +266,22 @@ def validate_report(csv: str | None = None, kind: str | None = None) -> dict[str
 
 def _file_report(path: str, kind: str | None) -> dict[str, Any]:
     if kind is None:
-        raise InvalidInputError("kind", None, "one of " + ", ".join(FILE_KINDS), "say what the file measures")
+        raise InvalidInputError("kind", None, "one of " + ", ".join(TABLES), "say what the file measures")
     text = read_user_file("csv", path, "CSV", MAX_CSV_BYTES)
     try:
         rows = published(kind, text, Path(path).stem)
     except DataError as error:
         remedy = "mend that place in the file"
         raise InvalidInputError("csv", path[:60], f"a table of {kind} measurements ({error})", remedy) from error
-    used = [row for row in rows if row.use in ("fit", "check") and is_timed(row)]
-    points, left = points_of(used)
-    compared = {row.id for row in used}
-    omitted = [
-        LeftOut(row.id, row.dataset, row.trust, row.reason) for row in rows if row.id not in compared and is_timed(row)
-    ]
-    return _document(points, [*left, *omitted], [row for row in rows if is_timed(row)])
+    timed = [row for row in rows if row.kind]
+    points, left = points_of([row for row in timed if row.use in _COMPARED])
+    omitted = [LeftOut(row.id, row.dataset, row.trust, row.reason) for row in timed if row.use not in _COMPARED]
+    return _document(points, [*left, *omitted], timed)
 
 
 def _document(points: Sequence[Point], left: Sequence[LeftOut], rows: Sequence[Measurement]) -> dict[str, Any]:
     kinds = {point.id: point.kind for point in points}
-    totals = Counter((row.dataset, kinds.get(row.id, "")) for row in rows)
+    totals = Counter((row.dataset, kinds[row.id]) for row in rows if row.id in kinds)
     return {
         "datasets": [_json(row) for row in error_table(points, totals)],
         "summaries": [_json(row) for row in summary_table(points)],

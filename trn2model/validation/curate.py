@@ -1,4 +1,4 @@
-"""Curation: rows of the public tables become rows of data/measurements, by rules that are data."""
+"""Curation: rows of the public tables become rows of data/measurements."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from trn2model.model.parameters import model_parameters
 from trn2model.specs import catalog
 from trn2model.specs.model import ModelSpec
 from trn2model.validation.kernels import collective_rows, operator_rows
-from trn2model.validation.measurements import KINDS, Measurement, column_names, measured_model, read_measurements
+from trn2model.validation.measurements import TABLES, Measurement, column_names, measured_model, read_measurements
 from trn2model.validation.printed import (
     Row,
     Value,
-    apply_facts,
     captured,
     cell,
     leading_number,
@@ -29,10 +28,9 @@ from trn2model.validation.printed import (
     product,
     provenance,
     quotient,
-    verdict,
 )
+from trn2model.validation.rules import fill, verdict
 
-TRAINING: Final = "training"
 _GPU_RANKS: Final = 1
 _PRECISIONS: Final = {"fp8": "fp8", "amp_fp8": "fp8", "fp16": "fp16", "fp32": "fp32"}
 _SHARDING: Final = {"FULL_SHARD": 3.0, "SHARD_GRAD_OP": 2.0, "FSDP(ZeRO-3)": 3.0}
@@ -41,7 +39,7 @@ _SHARDING: Final = {"FULL_SHARD": 3.0, "SHARD_GRAD_OP": 2.0, "FSDP(ZeRO-3)": 3.0
 def training_rows(raw: Mapping[str, str]) -> list[Row]:
     """Normalised row of a printed one."""
     row = _megatron(raw) if "paper_value" in raw else _common(raw)
-    apply_facts(TRAINING, row, raw)
+    fill("train", row, raw)
     _layout(row)
     if row["metric"] == "step_time" and row["measured"] is None:
         row["measured"] = _step_time(row, raw)
@@ -158,7 +156,6 @@ def _flop_with_recompute(row: Row, raw: Mapping[str, str]) -> float | None:
     return product(96.0, batch, sequence, layers, hidden, hidden, 1.0 + share[0] + share[1])
 
 
-INFERENCE: Final = "inference"
 METRICS: Final = {"ttft": ("ttft_ms_p50", 1e-3), "tpot": ("tpot_ms_p50", 1e-3)}
 _ELEMENT_BYTES: Final = {"fp8": 1.0, "int8": 1.0}
 _WEIGHTS: Final = (("fp16", "fp16"), ("int8", "int8"), ("fp8", "fp8"), ("bf16", "bf16"))
@@ -167,7 +164,7 @@ _WEIGHTS: Final = (("fp16", "fp16"), ("int8", "int8"), ("fp8", "fp8"), ("bf16", 
 def inference_rows(raw: Mapping[str, str]) -> list[Row]:
     """Normalised rows of a printed one."""
     row = _configuration(raw)
-    apply_facts(INFERENCE, row, raw)
+    fill("serve", row, raw)
     _lay_out_service(row)
     rows = []
     for metric, (column, scale) in METRICS.items():
@@ -266,24 +263,22 @@ def _memory_demand(row: Row, model: ModelSpec, hbm_bytes: float) -> float | None
 
 
 _READERS: Final[Mapping[str, Callable[[Mapping[str, str]], list[Row]]]] = {
-    "training": training_rows,
-    "inference": inference_rows,
+    "train": training_rows,
+    "serve": inference_rows,
     "collective": collective_rows,
-    "operator": operator_rows,
+    "gemm": operator_rows,
 }
-#: columns without which no row of a kind can be read
+#: columns without which no row of a table can be read
 _ESSENTIAL: Final[Mapping[str, tuple[str, ...]]] = {
-    "training": ("model", "source"),
-    "inference": ("model", "instance", "tp", "source"),
+    "train": ("model", "source"),
+    "serve": ("model", "instance", "tp", "source"),
     "collective": ("op", "instance", "ranks", "bytes", "source"),
-    "operator": ("op", "shape", "dtype", "source"),
+    "gemm": ("op", "shape", "dtype", "source"),
 }
-#: kinds as the command line names them
-COMMAND_KINDS: Final[Mapping[str, str]] = {"train": "training", "serve": "inference", "gemm": "operator"}
 #: what makes two rows of a vendor's page measurements of the same thing, whatever plan it prints
 _SAME: Final[Mapping[str, tuple[str, ...]]] = {
-    "training": ("model", "system", "count", "global_batch_size", "sequence_length", "optimizer"),
-    "inference": ("metric", "model", "system", "tp", "concurrency", "input_tokens", "output_tokens", "page"),
+    "train": ("model", "system", "count", "global_batch_size", "sequence_length", "optimizer"),
+    "serve": ("metric", "model", "system", "tp", "concurrency", "input_tokens", "output_tokens", "page"),
 }
 _PLAN: Final = ("tp", "pp", "zero")
 _RESTATED: Final = re.compile("^neuron-benchmarks")
@@ -315,47 +310,42 @@ def read_table(text: str, needed: Sequence[str] = ()) -> list[dict[str, str]]:
     return rows
 
 
-def published(kind: str, text: str, table: str = "table") -> tuple[Measurement, ...]:
+def published(table: str, text: str, name: str = "table") -> tuple[Measurement, ...]:
     """Measurements of a public table that is not part of the package.
 
-    Raises InvalidInputError (the kind is unknown); DataError (the table lacks a column without which no row can be
-    read, no row holds a measurement, or a cell is out of range).
+    Raises InvalidInputError (no such table); DataError (the text lacks a column without which no row can be read, no
+    row holds a measurement, or a cell is out of range).
     """
-    title, kind = kind, COMMAND_KINDS.get(kind, kind)
-    rows = curate(kind, table, read_table(text, _ESSENTIAL.get(kind, ())))
+    rows = curate(table, name, read_table(text, _ESSENTIAL.get(table, ())))
     if not rows:
         message = "no rows with a measurement"
         raise DataError(message)
-    return read_measurements(kind, to_csv(kind, rows), title)
+    return read_measurements(table, to_csv(table, rows))
 
 
-def curate(kind: str, table: str, rows: Sequence[Mapping[str, str]]) -> list[Row]:
-    """Normalised rows of one public table.
+def curate(table: str, name: str, rows: Sequence[Mapping[str, str]]) -> list[Row]:
+    """Normalised rows of one public table; `name` begins their ids.
 
-    Raises InvalidInputError (the kind is unknown); DataError (a row lacks a column the conversion needs).
+    Raises InvalidInputError (no such table); DataError (a row lacks a column the conversion needs).
     """
-    if kind not in KINDS:
-        raise InvalidInputError("kind", kind, "one of " + ", ".join(KINDS), "choose a listed kind")
-    missing = [name for name in _ESSENTIAL[kind] if rows and name not in rows[0]]
-    if missing:
-        message = f"row 1: no column {', '.join(missing)}; a table of {kind} needs {', '.join(_ESSENTIAL[kind])}"
-        raise DataError(message)
+    if table not in TABLES:
+        raise InvalidInputError("kind", table, "one of " + ", ".join(TABLES), "choose a listed kind")
     curated: list[Row] = []
     for line, raw in enumerate(rows, start=1):
-        made = _READERS[kind](raw)
+        made = _READERS[table](raw)
         for row in made:
-            row["id"] = f"{table}-{line:03d}" + (f"-{row['metric']}" if kind == "inference" else "")
-            row["use"], row["reason"] = verdict(kind, row, raw)
+            row["id"] = f"{name}-{line:03d}" + (f"-{row['metric']}" if table == "serve" else "")
+            row["use"], row["reason"] = verdict(table, row, raw)
         curated += made
-    _set_aside_restated(kind, curated)
-    names = column_names(kind)
+    _set_aside_restated(table, curated)
+    names = column_names(table)
     return [{name: row.get(name) for name in names} for row in curated]
 
 
-def to_csv(kind: str, rows: Iterable[Mapping[str, Value]]) -> str:
+def to_csv(table: str, rows: Iterable[Mapping[str, Value]]) -> str:
     """Curated rows as the text of a measurement file."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, column_names(kind), lineterminator="\n")
+    writer = csv.DictWriter(stream, column_names(table), lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _text(value) for name, value in row.items()} for row in rows)
     return stream.getvalue()
@@ -367,19 +357,19 @@ def _text(value: Value) -> str:
     return " ".join(value.split()) if isinstance(value, str) else f"{value:.10g}"
 
 
-def _set_aside_restated(kind: str, rows: Sequence[Row]) -> None:
+def _set_aside_restated(table: str, rows: Sequence[Row]) -> None:
     """Vendor pages that restate themselves: equal figures stay once, of several releases the newest is fitted on."""
-    if kind not in _SAME:
+    if table not in _SAME:
         return
     pages = [row for row in rows if row["use"] in {"fit", "check"} and _RESTATED.search(str(row["dataset"]))]
     for row in pages:
         row["page"] = "int8" if row.get("weight_dtype") == "int8" else ""
         row["release"] = ".".join(map(str, _release(row)))
-    for *older, newest in _groups(pages, (*_SAME[kind], "release", "measured")):
+    for *older, newest in _groups(pages, (*_SAME[table], "release", "measured")):
         for row in older:
             row["use"], row["reason"] = "excluded", f"restated in {newest['id']}"
     current = [row for row in pages if row["use"] != "excluded"]
-    for *older, newest in _groups(current, (*_SAME[kind], *_PLAN)):
+    for *older, newest in _groups(current, (*_SAME[table], *_PLAN)):
         for row in older:
             row["use"], row["reason"] = "check", f"superseded by a later release of the software, {newest['id']}"
 

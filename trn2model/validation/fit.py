@@ -13,102 +13,47 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import least_squares
 
 from trn2model.errors import UnknownNameError
-from trn2model.specs.profile import Profile, profile
+from trn2model.specs.profile import Kind, Profile, profile
 from trn2model.specs.provenance import read_figure
 from trn2model.units import from_si, to_si
-from trn2model.validation.cases import TIMED_METRICS, Batch, Case, batches, predicted_times, timed_case
+from trn2model.validation.cases import Batch, Case, batches, predicted_times, timed_case
 from trn2model.validation.kernels import KernelPrediction, kernel_prediction
-from trn2model.validation.measurements import Measurement, fits, measurements, selected_profile
+from trn2model.validation.measurements import TABLES, Measurement, fits, measurements, selected_profile
 
 Floats = NDArray[np.float64]
 #: Residual above which a row pulls with constant force. [1]
 HUBER: Final = 0.1
-_STEP: Final = 0.01  # share of the interval for a difference quotient
-_MAX_DAMPING: Final = 1e6
+#: Share of its interval within which a constant lies at its end: the search approaches ends from inside. [1]
+_AT_END: Final = 1e-6
 
 
-class Solution(NamedTuple):
-    """Where the search ended."""
-
-    values: Floats
-    loss: float
-    jacobian: Floats
-
-
-def solve(
-    residuals: Callable[[Floats], Floats], start: Floats, low: Floats, high: Floats, iterations: int = 12
-) -> Solution:
+def solve(residuals: Callable[[Floats], Floats], start: Floats, low: Floats, high: Floats) -> Floats:
     r"""Minimum of a Huber loss over a box.
 
     .. math:: \sum_i \rho(r_i(x)), \quad \rho(r) = \min(\tfrac{r^2}{2}, \delta (|r| - \tfrac{\delta}{2}))
 
     Notes
     -----
-    Deterministic. Variables are scaled to shares of their interval; a step that leaves the box is cut at its sides.
+    Deterministic. Variables are scaled to shares of their interval.
     """
     width = high - low
-    point = np.clip((start - low) / width, 0.0, 1.0)
-    value = residuals(low + width * point)
-    damping = 1e-2
-    slopes = _jacobian(residuals, point, value, low, width)
-    for _ in range(iterations):
-        weight = np.minimum(1.0, HUBER / np.maximum(np.abs(value), HUBER))
-        trial, found = point, value
-        while damping < _MAX_DAMPING:
-            trial = _step(point, value, slopes, weight, damping)
-            found = residuals(low + width * trial)
-            if _loss(found) < _loss(value):
-                damping *= 0.2
-                break
-            damping *= 5.0
-        if damping >= _MAX_DAMPING:
-            break
-        gain = _loss(value) - _loss(found)
-        point, value = trial, found
-        slopes = _jacobian(residuals, point, value, low, width)
-        if gain < 1e-6 * _loss(value):
-            break
-    return Solution(low + width * point, _loss(value), slopes)
+    found = least_squares(
+        lambda share: residuals(low + width * share),
+        np.clip((start - low) / width, 0.0, 1.0),
+        bounds=(0.0, 1.0),
+        loss="huber",
+        f_scale=HUBER,
+    )
+    share = np.where(found.x < _AT_END, 0.0, np.where(found.x > 1.0 - _AT_END, 1.0, found.x))
+    return np.asarray(low + width * share)
 
-
-def _loss(residual: Floats) -> float:
-    size = np.abs(residual)
-    return float(np.sum(np.where(size < HUBER, 0.5 * size**2, HUBER * (size - 0.5 * HUBER))))
-
-
-def _jacobian(
-    residuals: Callable[[Floats], Floats], point: Floats, value: Floats, low: Floats, width: Floats
-) -> Floats:
-    slopes = np.empty((len(value), len(point)))
-    for column in range(len(point)):
-        step = _STEP if point[column] <= 0.5 else -_STEP
-        moved = point.copy()
-        moved[column] += step
-        slopes[:, column] = (residuals(low + width * moved) - value) / step
-    return slopes
-
-
-def _step(point: Floats, value: Floats, slopes: Floats, weight: Floats, damping: float) -> Floats:
-    """Damped step; variables held at a side of the box that the gradient pushes against stay there."""
-    gradient = slopes.T @ (weight * value)
-    free = ~((point <= 0.0) & (gradient > 0.0) | (point >= 1.0) & (gradient < 0.0))
-    part = slopes[:, free]
-    normal = part.T @ (weight[:, None] * part)
-    normal[np.diag_indices_from(normal)] *= 1.0 + damping
-    normal[np.diag_indices_from(normal)] += 1e-9
-    trial = point.copy()
-    trial[free] -= np.linalg.solve(normal, gradient[free])
-    return np.clip(trial, 0.0, 1.0)
-
-
-if TYPE_CHECKING:
-    pass
 
 SOURCE: Final = "own-fit"
 #: Share of the out-of-group residuals that a range holds, and the rows from which less than all of them is trusted.
@@ -116,9 +61,6 @@ RANGE: Final = 0.8
 FEW_ROWS: Final = 20
 #: Least share by which a range opens on each side. [1]
 LEAST_SPREAD: Final = 0.05
-_WORKLOADS: Final = ("train", "prefill", "decode", "collective", "gemm")
-#: Workload of the kinds of rows that are no cases.
-_SPREAD_NAMES: Final = {"operator": "gemm"}
 
 
 def profile_text(fit: Fit, specification: Mapping[str, Any]) -> str:
@@ -160,8 +102,8 @@ def spread(residuals: NDArray[np.float64]) -> tuple[float, float]:
 
 def _spread_lines(fit: Fit) -> list[str]:
     lines = ["[spreads]"]
-    for kind in _WORKLOADS:
-        rows = np.array([_SPREAD_NAMES.get(case.kind, case.kind) == kind for case in fit.cases])
+    for kind in Kind:
+        rows = np.array([case.kind is kind for case in fit.cases])
         known = rows & np.isfinite(fit.out_of_group)
         if not known.any():
             continue
@@ -177,10 +119,7 @@ def _spread_lines(fit: Fit) -> list[str]:
 def _fit_lines(fit: Fit, specification: Mapping[str, Any]) -> list[str]:
     """What the fit rests on: date, rows, errors, and the region that the rows span."""
     systems = sorted({row.text("system") for row in fit.rows})
-    rows = Counter(
-        f"{row.dataset} {_SPREAD_NAMES.get(case.kind, case.kind)}"
-        for row, case in zip(fit.rows, fit.cases, strict=True)
-    )
+    rows = Counter(f"{row.dataset} {row.kind}" for row in fit.rows)
     lines = [
         "[fit]",
         f'source = "{SOURCE}"',
@@ -204,10 +143,8 @@ def _number(value: float) -> str:
 
 
 RATIO_COLUMNS: Final = ("id", "profile", "ratio", "trust", "source")
-_FOLD_STEPS: Final = 4
 _DIGITS: Final = 4
-_KINDS: Final = ("training", "inference", "collective", "operator")
-_KERNELS: Final = ("collective", "operator")
+_KERNELS: Final = (Kind.COLLECTIVE, Kind.GEMM)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,13 +172,14 @@ def fitted_names() -> tuple[str, ...]:
     return tuple(fits()["profiles"])
 
 
-def fit_cases(name: str, uses: Sequence[str] = ("fit",)) -> list[Case | Measurement]:
+def fit_cases(name: str) -> list[Case | Measurement]:
     """Cases of a profile's software path, to be predicted from the profile it extends; kernels are rows."""
     base = _specification(name)["extends"]
     unfitted = profile(base)
-    rows = [row for kind in _KINDS for row in measurements(kind) if row.use in uses and _on_path(row, name)]
-    timed = [timed_case(row, base) for row in rows if row.metric in TIMED_METRICS and row.kind not in _KERNELS]
+    rows = [row for table in TABLES for row in measurements(table) if row.kind and row.use == "fit"]
+    rows = [row for row in rows if selected_profile(row) == name]
     alone = [row for row in rows if row.kind in _KERNELS]
+    timed = [timed_case(row, base) for row in rows if row.kind not in _KERNELS]
     kernels = [row for row in alone if isinstance(kernel_prediction(row, unfitted), KernelPrediction)]
     return [*(case for case in timed if isinstance(case, Case)), *kernels]
 
@@ -251,19 +189,28 @@ def fit_profile(name: str, cross_validate: bool = True) -> Fit:
 
     Raises UnknownNameError (fits.toml does not describe the profile).
     """
-    specification = _specification(name)
-    cases = fit_cases(name)
-    problem = _Problem(specification, cases)
+    problem = problem_of(name)
+    specification, cases = problem.specification, problem.cases
     start = np.array([problem.base.value(key) for key in problem.names])
     found = solve(problem.residuals, np.clip(start, problem.low, problem.high), problem.low, problem.high)
-    values = np.array([_rounded(value) for value in found.values])
+    values = np.array([_rounded(value) for value in found])
     residuals = problem.residuals(values)
     outside = np.full(len(cases), np.nan)
     if cross_validate:
-        outside = _out_of_group(problem, values)
+        for left in set(problem.groups):
+            rows, ratios = problem.without(left, values)
+            outside[rows] = np.log(ratios)
     fixed = {key: read_figure(table, f"fits.toml, {name}").number() for key, table in specification["set"].items()}
     constants = fixed | dict(zip(problem.names, values.tolist(), strict=True))
-    return Fit(name, constants, tuple(cases), residuals, outside)
+    return Fit(name, constants, cases, residuals, outside)
+
+
+def problem_of(name: str) -> Problem:
+    """Problem of a profile of fits.toml.
+
+    Raises UnknownNameError (fits.toml does not describe the profile).
+    """
+    return Problem(_specification(name), fit_cases(name))
 
 
 def write_profiles(names: Sequence[str] = ()) -> None:
@@ -289,10 +236,11 @@ def out_of_group_lines(fit: Fit) -> list[str]:
     ]
 
 
-class _Problem:
+class Problem:
     """Residuals of the cases of a profile as a function of its free constants."""
 
     def __init__(self, specification: dict[str, Any], cases: Sequence[Case | Measurement]) -> None:
+        self.specification, self.cases = specification, tuple(cases)
         free = specification["free"]
         self.names = tuple(free)
         self.low = np.array([to_si(table["low"], table["measured_in"]) for table in free.values()])
@@ -307,40 +255,29 @@ class _Problem:
         self.measured = np.log([float(case.measured or 1.0) for case in cases])
 
     def residuals(self, values: Floats) -> Floats:
+        """Logarithm of prediction over measurement of each case."""
         trial = self.base.with_values(dict(zip(self.names, values.tolist(), strict=True)))
         times = predicted_times(self.batches, self.num_timed, trial)
         found = [kernel_prediction(row, trial) for row in self.kernels]
         alone = [kernel.predicted for kernel in found if isinstance(kernel, KernelPrediction)]
         return np.asarray(np.log(np.concatenate([times, alone])) - self.measured)
 
-
-def _out_of_group(problem: _Problem, values: Floats) -> Floats:
-    """Residuals of each group under constants fitted without it, starting from those fitted with it."""
-    groups = problem.groups
-    outside = np.full(len(groups), np.nan)
-    for left in sorted(set(groups)):
-        inside = np.array([group != left for group in groups])
-        if not inside.any():
-            continue
-
-        def kept(trial: Floats, inside: NDArray[np.bool_] = inside) -> Floats:
-            return problem.residuals(trial)[inside]
-
-        found = solve(kept, values, problem.low, problem.high, _FOLD_STEPS)
-        outside[~inside] = problem.residuals(found.values)[~inside]
-    return outside
+    def without(self, group: tuple[str, str], start: Floats) -> tuple[NDArray[np.intp], Floats]:
+        """Places of a group's cases, and prediction over measurement of each under constants fitted on the others."""
+        left = np.array([each == group for each in self.groups])
+        if left.all():
+            return np.flatnonzero(left), np.full(len(left), np.nan)
+        others = Problem(self.specification, [case for case, out in zip(self.cases, left, strict=True) if not out])
+        found = solve(others.residuals, start, self.low, self.high)
+        return np.flatnonzero(left), np.exp(self.residuals(found)[left])
 
 
 def _group(case: Case | Measurement) -> tuple[str, str]:
     if isinstance(case, Case):
         return case.row.group
-    if case.kind == "operator":
+    if case.kind is Kind.GEMM:
         return case.dataset, " x ".join(f"{case.number(extent):g}" for extent in "mkn")
     return case.dataset, f"{case.text('op')} of {case.text('ranks')}"
-
-
-def _on_path(row: Measurement, name: str) -> bool:
-    return selected_profile(row) == name
 
 
 def _specification(name: str) -> dict[str, Any]:

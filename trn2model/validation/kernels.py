@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,13 +16,12 @@ from trn2model.network.placement import group_dims
 from trn2model.specs import catalog
 from trn2model.specs.hardware import LogicalCore, logical_core
 from trn2model.specs.numerics import dtype
-from trn2model.specs.profile import ComputeConstants, Profile, profile
+from trn2model.specs.profile import ComputeConstants, Kind, Profile
 from trn2model.specs.topology import fabric
 from trn2model.units import GIB
-from trn2model.validation.measurements import Measurement, measurements
+from trn2model.validation.measurements import Measurement
 from trn2model.validation.printed import (
     Row,
-    apply_facts,
     captured,
     cell,
     leading_number,
@@ -32,46 +31,7 @@ from trn2model.validation.printed import (
     provenance,
     quotient,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveError:
-    """A measured collective, its estimate with the launch inside the measurement added, and the relative error."""
-
-    row: Measurement
-    measured: float
-    estimated: float
-
-    @property
-    def error(self) -> float:
-        """Estimate over measurement, less 1."""
-        return self.estimated / self.measured - 1.0
-
-
-def collective_errors(layers: Iterable[str] = ("device",), profile_name: str = "") -> tuple[CollectiveError, ...]:
-    """Errors of the model on the published times of collectives that it can be compared with.
-
-    Notes
-    -----
-    Rows whose use is "bound" hold the real time from one side only; their error says which way, not how much.
-    """
-    wanted = frozenset(layers)
-    return tuple(_compared(row, profile_name) for row in measurements("collective") if _comparable(row, wanted))
-
-
-def _comparable(row: Measurement, layers: frozenset[str]) -> bool:
-    usable = row.metric == "time" and row.values["bytes"] is not None and row.use != "excluded"
-    return usable and row.values["layer"] in layers and row.values.get("ranks_per_machine") is None
-
-
-def _compared(row: Measurement, profile_name: str) -> CollectiveError:
-    system = catalog.system(row.text("system"))
-    net = fabric(system, round(row.number("count")), round(_number(row, "lnc", 2.0)))
-    groups = group_dims(((1, round(row.number("ranks"))),), round(row.number("ranks")))
-    constants = profile(profile_name or system.default_profile).links
-    cost = collective_cost(net, row.text("op"), row.number("bytes"), groups, constants)
-    launch = _number(row, "launch_time", 0.0)
-    return CollectiveError(row, row.number("measured"), float(cost.time) + launch)
+from trn2model.validation.rules import fill
 
 
 def _number(row: Measurement, column: str, blank: float) -> float:
@@ -128,7 +88,7 @@ def collective_rows(raw: Mapping[str, str]) -> list[Row]:
     if time is None and number(cell(raw, "busbw")) is not None:
         scale = GIB if cell(raw, "bw_unit").startswith("GiB") else 1e9
         row |= {"metric": "busbw", "measured": product(number(cell(raw, "busbw")), scale), "bytes": None}
-    apply_facts("collective", row, raw)
+    fill("collective", row, raw)
     row["launch_share"] = quotient(row.get("launch_time"), time)
     row["busbw"] = None if row["metric"] == "busbw" else product(quotient(size, time), _bus_factor(op, ranks))
     row["chips"] = _chips_of_ranks(row)
@@ -154,7 +114,7 @@ def operator_rows(raw: Mapping[str, str]) -> list[Row]:
     row["busy_share"] = 1.0 if re.search(r"4 cores busy|four LNC|TP8", f"{shape} {row['detail']}") else row["chips"]
     row |= _gemm(shape) if op == "gemm" else _attention(shape) if op.startswith("att") else {}
     row |= _measured(row, raw)
-    apply_facts("operator", row, raw)
+    fill("gemm", row, raw)
     time = row["measured"] if row["metric"] == "time" else None
     row["launch_share"] = quotient(row.get("launch_time"), time)
     return [row]
@@ -232,7 +192,7 @@ def _measured(row: Row, raw: Mapping[str, str]) -> Row:
 class KernelPrediction:
     """Measured and predicted time of one kernel, in seconds."""
 
-    kind: str
+    kind: Kind
     measured: float
     predicted: float
     configuration: str
@@ -243,7 +203,7 @@ def kernel_prediction(row: Measurement, profile: Profile) -> KernelPrediction | 
     if not row.measured:
         return "no time is given"
     try:
-        return _collective(row, profile) if row.kind == "collective" else _matmul(row, profile)
+        return _collective(row, profile) if row.kind is Kind.COLLECTIVE else _matmul(row, profile)
     except Trn2ModelError as error:
         return str(error)
 
@@ -260,7 +220,7 @@ def _collective(row: Measurement, profile: Profile) -> KernelPrediction | str:
     cost = collective_cost(net, row.text("op"), size, group_dims(((1, ranks),), ranks), profile.links)
     text = f"{row.text('op')} of {size:,.0f} B over {ranks:,} ranks of {count} x {system.name}"
     predicted = float(cost.time) + _launch_time(row, profile)
-    return KernelPrediction("collective", row.number("measured"), predicted, text)
+    return KernelPrediction(Kind.COLLECTIVE, row.number("measured"), predicted, text)
 
 
 def _matmul(row: Measurement, profile: Profile) -> KernelPrediction | str:
@@ -279,7 +239,7 @@ def _matmul(row: Measurement, profile: Profile) -> KernelPrediction | str:
     if row.metric == "flop_rate":
         measured = 2.0 * rows * contraction * columns / measured
     text = f"{name} matmul {rows:,.0f} x {contraction:,.0f} x {columns:,.0f} on one rank of {system.chip.name}"
-    return KernelPrediction("gemm", measured, time, text)
+    return KernelPrediction(Kind.GEMM, measured, time, text)
 
 
 def matmul_time(

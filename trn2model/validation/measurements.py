@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -14,10 +14,11 @@ from typing import Any, Final
 from trn2model.errors import DataError
 from trn2model.specs import catalog
 from trn2model.specs.model import ModelSpec, parse_model
+from trn2model.specs.profile import Kind
 from trn2model.specs.provenance import list_toml, read_toml
 
-#: kinds of measurement, one file each
-KINDS: Final = ("training", "inference", "collective", "operator")
+#: tables of measurements, one file each, named as the command line names them
+TABLES: Final = tuple(dict.fromkeys(kind.table for kind in Kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,40 +36,38 @@ class Column:
 
 
 @cache
-def columns(kind: str) -> tuple[Column, ...]:
-    """Columns of a kind of measurement, in the order of its file."""
+def columns(table: str) -> tuple[Column, ...]:
+    """Columns of a table of measurements, in the order of its file."""
     document = read_toml("measurements", "columns.toml")
     own: list[Mapping[str, Any]] = []
-    for entry in document[kind]:
+    for entry in document[table]:
         own += document[entry] if isinstance(entry, str) else [entry]
     listed = [*document["head"], *own, *document["tail"]]
     return tuple(Column(**{**entry, "choices": tuple(entry.get("choices", ()))}) for entry in listed)
 
 
-def column_names(kind: str) -> tuple[str, ...]:
-    """Names of the columns of a kind of measurement."""
-    return tuple(column.name for column in columns(kind))
+def column_names(table: str) -> tuple[str, ...]:
+    """Names of the columns of a table of measurements."""
+    return tuple(column.name for column in columns(table))
 
 
 Cell = str | float | bool | None
 
-#: what a row may be used for, from most to least
-USES: Final = ("fit", "check", "bound", "excluded")
-#: columns that a row which is compared must fill, by kind
+#: columns that a row which is compared must fill, by table
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
-    "training": ("model", "system", "count", "tp", "dp", "pp", "microbatch_size", "global_batch_size", "precision"),
-    "inference": ("model", "system", "count", "tp", "dp", "input_tokens", "output_tokens", "precision"),
+    "train": ("model", "system", "count", "tp", "dp", "pp", "microbatch_size", "global_batch_size", "precision"),
+    "serve": ("model", "system", "count", "tp", "dp", "input_tokens", "output_tokens", "precision"),
     "collective": ("op", "system", "count", "ranks", "layer"),
-    "operator": ("op", "system", "cores"),
+    "gemm": ("op", "system", "cores"),
 }
 _MODELS: Final = "measurements/models"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One published number with its configuration; `values` holds every column, None where blank."""
 
-    kind: str
+    table: str
     id: str
     dataset: str
     metric: str
@@ -77,6 +76,11 @@ class Measurement:
     use: str
     reason: str
     values: Mapping[str, Cell]
+
+    @property
+    def kind(self) -> Kind | None:
+        """What was timed; None where it is not one pass, step or kernel."""
+        return next((kind for kind in Kind if kind.table == self.table and kind.metric in ("", self.metric)), None)
 
     @property
     def group(self) -> tuple[str, str]:
@@ -101,41 +105,41 @@ class Measurement:
 
 
 @cache
-def measurements(kind: str) -> tuple[Measurement, ...]:
-    """Rows of a kind of measurement, those left out included.
+def measurements(table: str) -> tuple[Measurement, ...]:
+    """Rows of a table of the package, those left out included.
 
     Raises DataError (a row breaks the schema).
     """
-    path = resources.files("trn2model").joinpath("data", "measurements", f"{kind}.csv")
-    return read_measurements(kind, path.read_text(encoding="utf-8"))
+    path = resources.files("trn2model").joinpath("data", "measurements", f"{table}.csv")
+    return read_measurements(table, path.read_text(encoding="utf-8"))
 
 
-def left_out(kind: str) -> dict[str, tuple[str, ...]]:
+def left_out(table: str) -> dict[str, tuple[str, ...]]:
     """Rows that are not compared, by reason."""
     reasons: dict[str, list[str]] = {}
-    for row in measurements(kind):
+    for row in measurements(table):
         if row.use == "excluded":
             reason = "restated elsewhere in the same source" if row.reason.startswith("restated") else row.reason
             reasons.setdefault(reason, []).append(row.id)
     return {reason: tuple(reasons[reason]) for reason in sorted(reasons, key=lambda key: (-len(reasons[key]), key))}
 
 
-def read_measurements(kind: str, text: str, title: str = "") -> tuple[Measurement, ...]:
+def read_measurements(table: str, text: str) -> tuple[Measurement, ...]:
     """Rows of a measurement file.
 
     Raises DataError (the header differs, a cell is out of range or of the wrong type, a model or system is unknown, an
     id comes twice, or a row that is compared lacks a column; the message names row and column).
     """
-    schema, title = columns(kind), title or kind
+    schema = columns(table)
     rows = list(csv.reader(io.StringIO(text)))
     wanted = [column.name for column in schema]
     if not rows or rows[0] != wanted:
-        message = f"{title}: the header must be {','.join(wanted)}"
+        message = f"{table}: the header must be {','.join(wanted)}"
         raise DataError(message)
-    found = tuple(_row(kind, schema, f"{title} row {number}", row) for number, row in enumerate(rows[1:], start=2))
+    found = tuple(_row(table, schema, f"{table} row {number}", row) for number, row in enumerate(rows[1:], start=2))
     ids = [row.id for row in found]
     if len(set(ids)) < len(ids):
-        message = f"{title}: id {next(name for name in ids if ids.count(name) > 1)} comes twice"
+        message = f"{table}: id {next(name for name in ids if ids.count(name) > 1)} comes twice"
         raise DataError(message)
     return found
 
@@ -158,14 +162,13 @@ def _known(kind: str) -> frozenset[str]:
     return frozenset((*catalog.model_names(), *list_toml(_MODELS)))
 
 
-def _row(kind: str, schema: Iterable[Column], where: str, row: list[str]) -> Measurement:
-    schema = tuple(schema)
+def _row(table: str, schema: Sequence[Column], where: str, row: list[str]) -> Measurement:
     if len(row) != len(schema):
         message = f"{where}: {len(row)} cells, {len(schema)} columns"
         raise DataError(message)
     values = {column.name: _cell(column, text, where) for column, text in zip(schema, row, strict=True)}
     use, reason = str(values["use"]), str(values["reason"] or "")
-    missing = [name for name in ("measured", *_NEEDED[kind]) if values[name] is None]
+    missing = [name for name in ("measured", *_NEEDED[table]) if values[name] is None]
     if use != "excluded" and missing:
         message = f"{where}: {', '.join(missing)} blank in a row that is compared"
         raise DataError(message)
@@ -174,15 +177,15 @@ def _row(kind: str, schema: Iterable[Column], where: str, row: list[str]) -> Mea
         raise DataError(message)
     measured = values["measured"]
     return Measurement(
-        kind,
-        str(values["id"]),
-        str(values["dataset"]),
-        str(values["metric"]),
-        measured if isinstance(measured, float) else None,
-        str(values["trust"]),
-        use,
-        reason,
-        values,
+        table=table,
+        id=str(values["id"]),
+        dataset=str(values["dataset"]),
+        metric=str(values["metric"]),
+        measured=measured if isinstance(measured, float) else None,
+        trust=str(values["trust"]),
+        use=use,
+        reason=reason,
+        values=values,
     )
 
 

@@ -1,16 +1,15 @@
-"""Rows and numbers as public tables print them, and the curation rules kept as data."""
+"""Rows and numbers as public tables print them, and our names for what they name."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from trn2model.specs.provenance import read_toml
 
-FOLDER: Final = "measurements"
 #: a value of a row on its way: text as printed, a number, or None where nothing is known
 Value = str | float | None
 Row = dict[str, Value]
@@ -19,7 +18,7 @@ Row = dict[str, Value]
 def look_up(table: str, text: str) -> tuple[str, str]:
     """Our name for a printed one."""
     for entry in _names()[table]:
-        if _search(entry["match"], text):
+        if says(text, entry["match"]):
             return entry.get("name", ""), entry.get("outside", "")
     return "", "not in the catalog"
 
@@ -39,45 +38,13 @@ def provenance(raw: Mapping[str, str]) -> Row:
         "trust": trust if trust in {"A", "B", "C"} else "C",
         "source": text["source"],
         "note": text["notes"] or None,
-        "outside": first(outside) or None,
+        "outside": next(filter(None, outside), None),
     }
 
 
-def apply_facts(kind: str, row: Row, raw: Mapping[str, str]) -> None:
-    """Fill what the source leaves out; columns it does not state are listed in `assumed`."""
-    assumed = [name for name in str(row.get("assumed") or "").split() if name]
-    for fact in _rules()[kind].get("facts", ()):
-        if not holds(fact["when"], row, raw):
-            continue
-        for name, value in fact["set"].items():
-            if row.get(name) is None or fact.get("replace"):
-                row[name] = value
-                assumed += [] if fact.get("stated") or name in assumed else [name]
-    row["assumed"] = " ".join(assumed)
-
-
-def verdict(kind: str, row: Row, raw: Mapping[str, str]) -> tuple[str, str]:
-    """Use of a row, and why it is not fitted on."""
-    for rule in _rules()[kind]["uses"]:
-        if row["metric"] in rule.get("metrics", [row["metric"]]) and holds(rule["when"], row, raw):
-            return rule["use"], rule["reason"].format_map({name: _shown(value) for name, value in row.items()})
-    return "fit", ""
-
-
-def holds(conditions: Mapping[str, Any], row: Mapping[str, Value], raw: Mapping[str, str]) -> bool:
-    """Whether a row meets every condition."""
-    return all(_holds(key, wanted, row, raw) for key, wanted in conditions.items())
-
-
-def _holds(key: str, wanted: Any, row: Mapping[str, Value], raw: Mapping[str, str]) -> bool:  # noqa: ANN401 (TOML)
-    negated = key.startswith("not.")
-    name, _, test = key.removeprefix("not.").removeprefix("raw.").partition(".")
-    value = raw.get(name, "") if "raw." in key else row.get(name)
-    if test == "blank":
-        return (value in {None, ""}) is bool(wanted)
-    if test:
-        return isinstance(value, float | int) and bool(value >= wanted if test == "least" else value <= wanted)
-    return _search(wanted, _shown(value)) != negated
+def says(text: Value, pattern: str) -> bool:
+    """Whether a pattern occurs in a cell, in letters of either case."""
+    return _pattern(pattern).search(_shown(text)) is not None
 
 
 def _shown(value: Value) -> str:
@@ -86,28 +53,14 @@ def _shown(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:.10g}"
 
 
-def first(texts: Iterable[str | None]) -> str:
-    """First text that is not blank."""
-    return next((text for text in texts if text), "")
-
-
 @cache
 def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
-def _search(pattern: str, text: str) -> bool:
-    return _pattern(pattern).search(text) is not None
-
-
 @cache
 def _names() -> Mapping[str, Any]:
-    return read_toml(FOLDER, "names.toml")
-
-
-@cache
-def _rules() -> Mapping[str, Any]:
-    return read_toml(FOLDER, "rules.toml")
+    return read_toml("measurements", "names.toml")
 
 
 _NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?")

@@ -24,6 +24,7 @@ from trn2model.network.loads import CommunicationUse
 from trn2model.network.ways import ALGORITHMS
 from trn2model.specs.model import Moe
 from trn2model.specs.numerics import dtype
+from trn2model.specs.profile import Kind
 from trn2model.specs.resolve import Resolved, has_static_graphs, prompts_per_pass
 
 
@@ -230,8 +231,8 @@ def estimate_serving(resolved: Resolved) -> ServingEstimate:
         request_latency=scalar(steady.latency + host),
         kv_transfer_time=scalar(transfer),
         time={"prefill": _plain({**prefill.parts, **beside}), "decode": _plain(decode.parts)},
-        ttft_range=tuple(scalar(f * ttft) for f in resolved.profile.spread("prefill")),
-        tpot_range=tuple(scalar(f * tpot) for f in resolved.profile.spread("decode")),
+        ttft_range=tuple(scalar(f * ttft) for f in resolved.profile.spread(Kind.PREFILL)),
+        tpot_range=tuple(scalar(f * tpot) for f in resolved.profile.spread(Kind.DECODE)),
         memory=memory.use,
         hbm_bandwidth_utilization=scalar(decode.hbm_bytes / (decode.time * resolved.core.hbm_bandwidth)),
         cost=rent(resolved, steady.token_rate),

@@ -27,6 +27,7 @@ from trn2model.network.cost import Network, plan_network
 from trn2model.network.loads import CommunicationUse, LinkLoad, LinkUse, step_link_load
 from trn2model.network.ways import ALGORITHMS
 from trn2model.specs.numerics import Optimizer
+from trn2model.specs.profile import Kind
 from trn2model.specs.resolve import Resolved
 
 
@@ -184,7 +185,7 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
         resolved=resolved,
         feasible=scalar(memory.use.used_bytes <= memory.use.capacity_bytes),
         step_time=scalar(step_time),
-        step_time_range=tuple(scalar(factor * step_time) for factor in resolved.profile.spread("train")),
+        step_time_range=tuple(scalar(factor * step_time) for factor in resolved.profile.spread(Kind.TRAIN)),
         tokens_per_s=scalar(rate),
         tokens_per_s_per_chip=scalar(rate / num_chips(resolved)),
         mfu=scalar(model_flop / peak),

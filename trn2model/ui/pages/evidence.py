@@ -15,25 +15,23 @@ from trn2model.model.serving.steady import ServingEstimate
 from trn2model.model.training.step import TrainingEstimate
 from trn2model.specs import catalog
 from trn2model.specs.link import query_string
+from trn2model.specs.profile import Kind
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.text import duration, percent, significant
 from trn2model.ui.pages.content import Facts, Links
 from trn2model.ui.pages.words import linkable
-from trn2model.validation.cases import TIMED_METRICS
-from trn2model.validation.compare import Point, is_timed, out_of_group, points_of, validation_points
-from trn2model.validation.measurements import KINDS as FILES
-from trn2model.validation.measurements import Measurement, left_out, measurements
+from trn2model.validation.compare import Point, out_of_group, points_of, validation_points
+from trn2model.validation.measurements import TABLES, Measurement, left_out, measurements
 
-#: Kinds of points as people call them, in the order of the page.
+#: What people call a kind, in the order of the page.
 KIND_NAMES: Final = {
-    "train": "training step",
-    "prefill": "time to first token",
-    "decode": "time per output token",
-    "collective": "collectives",
-    "gemm": "operators",
+    Kind.TRAIN: "training step",
+    Kind.PREFILL: "time to first token",
+    Kind.DECODE: "time per output token",
+    Kind.COLLECTIVE: "collectives",
+    Kind.GEMM: "operators",
 }
-_KERNEL_KINDS: Final = {"collective": "collective", "operator": "gemm"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,13 +39,13 @@ class Evidence:
     """Everything the page draws from.
 
     `points` are compared and may have been fitted on; `bounds` hold something unknown besides, so that the prediction
-    should lie below them. `totals` are measured times by (dataset, kind). `left` gives file, reason and ids.
+    should lie below them. `totals` are measured times by (dataset, kind). `left` gives table, reason and ids.
     """
 
     points: tuple[Point, ...]
     bounds: tuple[Point, ...]
     rows: Mapping[str, Measurement]
-    totals: Mapping[tuple[str, str], int]
+    totals: Mapping[tuple[str, Kind], int]
     left: tuple[tuple[str, str, tuple[str, ...]], ...]
 
     def system(self, point: Point) -> str:
@@ -68,7 +66,7 @@ class Evidence:
 class Selection:
     """Points and bounds of one kind that the page shows, and how it calls them."""
 
-    kind: str
+    kind: Kind
     name: str
     points: tuple[Point, ...]
     bounds: tuple[Point, ...]
@@ -82,36 +80,32 @@ class Selection:
 @cache
 def gather() -> Evidence:
     """Compare every published measurement; takes a second or two the first time."""
-    rows = [row for file in FILES for row in measurements(file)]
+    rows = [row for table in TABLES for row in measurements(table)]
     points = validation_points()
     bounds, _ = points_of([row for row in rows if row.use == "bound"])
-    kinds = Counter((row.dataset, _kind(row)) for row in rows if is_timed(row))
+    kinds = Counter((row.dataset, row.kind) for row in rows if row.kind)
     shown = {point.id for point in (*points, *bounds)}
     return Evidence(points, bounds, {row.id: row for row in rows}, kinds, _left(rows, shown))
 
 
-def by_kind(points: Sequence[Point]) -> dict[str, list[Point]]:
+def by_kind(points: Sequence[Point]) -> dict[Kind, list[Point]]:
     """Points of each kind that has any."""
-    found: dict[str, list[Point]] = {kind: [] for kind in KIND_NAMES}
+    found: dict[Kind, list[Point]] = {kind: [] for kind in KIND_NAMES}
     for point in points:
         found[point.kind].append(point)
     return {kind: members for kind, members in found.items() if members}
 
 
-def _kind(row: Measurement) -> str:
-    return TIMED_METRICS.get(row.metric) or _KERNEL_KINDS.get(row.kind, row.kind)
-
-
 def _left(rows: list[Measurement], shown: set[str]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """Rows that are in no chart by file and reason, the largest groups first."""
-    found = [(file, reason, ids) for file in FILES for reason, ids in left_out(file).items()]
+    """Rows that are in no chart by table and reason, the largest groups first."""
+    found = [(table, reason, ids) for table in TABLES for reason, ids in left_out(table).items()]
     missing = [row for row in rows if row.use != "excluded" and row.id not in shown]
     _, unable = points_of(missing)
-    files = {row.id: row.kind for row in missing}
+    tables = {row.id: row.table for row in missing}
     groups: dict[tuple[str, str], list[str]] = {}
     for item in unable:
-        groups.setdefault((files[item.id], item.reason), []).append(item.id)
-    found += [(file, reason, tuple(ids)) for (file, reason), ids in groups.items()]
+        groups.setdefault((tables[item.id], item.reason), []).append(item.id)
+    found += [(table, reason, tuple(ids)) for (table, reason), ids in groups.items()]
     return tuple(sorted(found, key=lambda entry: -len(entry[2])))
 
 
@@ -178,10 +172,10 @@ def _scenario_link(point: Point) -> tuple[Links | None, str]:
     name = scenario.model if isinstance(scenario.model, str) else scenario.model.name
     if name not in catalog.model_names():
         return None, _NOT_IN_CATALOG
-    workload, page = ("train", "Training") if point.kind == "train" else ("serve", "Inference")
+    page = "Training" if point.kind is Kind.TRAIN else "Inference"
     linked: Scenario = replace(scenario, model=name)
     try:
-        resolve(linked, "train" if workload == "train" else "serve")
+        resolve(linked, "train" if point.kind is Kind.TRAIN else "serve")
     except Trn2ModelError:
         return None, _PADDED
     return Links("Scenario", ((f"open this scenario on the {page} page", query_string(linked)),), page.lower()), ""
@@ -210,7 +204,7 @@ def profile_links(estimate: TrainingEstimate | ServingEstimate) -> Links:
     profile = resolved.profile
     said = resolved.notes[0].rstrip(".") if profile.widening != _UNFITTED else ""
     outside = f". {said[:1].upper()}{said[1:]}" if said else ""
-    kind = "train" if isinstance(estimate, TrainingEstimate) else "decode"
+    kind = Kind.TRAIN if isinstance(estimate, TrainingEstimate) else Kind.DECODE
     shown = {"vk": KIND_NAMES[kind], "vg": "profile"}
     query = "&".join(part for part in (query_string(linkable(resolved.scenario)), urlencode(shown)) if part)
     return Links(f"Profile {profile.name}{outside}", (("measurements behind it", query),), "validation")

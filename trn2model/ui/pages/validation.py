@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from trn2model.specs.profile import Kind
 from trn2model.text import duration, percent
 from trn2model.ui.charts.bars import Row, row_bars
 from trn2model.ui.charts.chart import Chart, Words, file_stem
@@ -27,7 +28,7 @@ _AIM: Final = (0.75, 0.9)
 _TITLE: Final = "Predicted against measured"
 
 
-def scatter(evidence: Evidence, shown: Selection, chosen: Point | None, mode: Mode, picks: str) -> Chart:
+def scatter(evidence: Evidence, shown: Selection, chosen: Point | None, *, mode: Mode, picks: str) -> Chart:
     """Predicted against measured times of one kind."""
     whole = [point for point in (*evidence.points, *evidence.bounds) if point.kind == shown.kind]
     times = [time for point in whole for time in (point.measured, point.predicted)]
@@ -45,7 +46,7 @@ def scatter(evidence: Evidence, shown: Selection, chosen: Point | None, mode: Mo
 
 
 def spread(
-    evidence: Evidence, shown: Selection, named: Sequence[tuple[str, str]], group: str, mode: Mode, picks: str
+    evidence: Evidence, shown: Selection, named: Sequence[tuple[str, str]], *, group: str, mode: Mode, picks: str
 ) -> tuple[Chart, ...]:
     """Ratio of prediction to measurement, one strip per group."""
     if not shown.points:
@@ -174,7 +175,7 @@ _HOW: Final = "Largest misses first. Choose a row, or a point of a chart, to see
 class View:
     """What the page's own widgets chose: kind of measurement, machine, trust class, grouping, bounds, and a point."""
 
-    kind: str
+    kind: Kind
     system: str = ALL
     trust: str = ALL
     group: str = "dataset"
@@ -193,10 +194,13 @@ def content(_subject: object, mode: Mode, evidence: Evidence, view: View) -> Con
         verdict=verdict(evidence.points),
         metrics=metrics(evidence.points),
         rows=(
-            (scatter(evidence, shown, chosen, mode, PICKED), facts(evidence, chosen, view.picked)),
+            (scatter(evidence, shown, chosen, mode=mode, picks=PICKED), facts(evidence, chosen, view.picked)),
             (Listing("Measurements", _HOW, point_table(evidence, shown.everything), PICKED),),
             (_errors(evidence, shown, view),),
-            (*spread(evidence, shown, named, view.group, mode, PICKED), coverage(evidence.points, mode)),
+            (
+                *spread(evidence, shown, named, group=view.group, mode=mode, picks=PICKED),
+                coverage(evidence.points, mode),
+            ),
             (_left_out(evidence),),
         ),
     )
@@ -312,9 +316,9 @@ def _error_cells(row: ErrorRow) -> tuple[str | float | int | None, ...]:
 
 def _left_out(evidence: Evidence) -> Listing:
     rows = [
-        (len(ids), file, reason, ", ".join(sorted({evidence.rows[name].dataset for name in ids})))
-        for file, reason, ids in evidence.left
+        (len(ids), source, reason, ", ".join(sorted({evidence.rows[name].dataset for name in ids})))
+        for source, reason, ids in evidence.left
     ]
     total = sum(row[0] for row in rows)
     note = f"{total:,} rows of the public tables are in no chart, for these reasons."
-    return Listing("Left out", note, table(("rows", "file", "reason", "datasets"), rows))
+    return Listing("Left out", note, table(("rows", "table", "reason", "datasets"), rows))
