@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
@@ -16,7 +15,7 @@ from trn2model.model.serving.steady import ServingEstimate
 from trn2model.model.training.step import TrainingEstimate
 from trn2model.specs.link import Notice, decode, encode
 from trn2model.specs.scenario import FIELDS, KEYS, Scenario
-from trn2model.ui import estimates, model_upload, widgets
+from trn2model.ui import collector, estimates, model_upload, widgets
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.words import code, complaint, legible, linkable
 from trn2model.ui.view_fields import VIEW_FIELDS, decode_view
@@ -132,13 +131,13 @@ def run() -> None:
     st.html("<style></style>" if st.session_state.get(_SCENARIO) else _FIRST_STYLE)
     page = st.navigation(_pages(), position="top")
     st.set_page_config(f"{page.title} · trn2model", _icon(), layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH)
-    _settle_memory()
     sweep()
     st.session_state[_ENTERED] = True
     with st.sidebar:
         _draw_scenario()
     show_notices()
-    page.run()
+    with collector.set_aside():
+        page.run()
 
 
 def enter(workload: Literal["train", "serve"] | None = "train") -> Scene:
@@ -197,11 +196,3 @@ def _draw_scenario() -> None:
     except InvalidInputError as error:
         st.session_state[_SCENARIO] = Scenario()
         st.session_state[_PROBLEM] = complaint(error)
-
-
-@st.cache_resource(show_spinner=False)
-def _settle_memory() -> bool:
-    """Collect once and set what is loaded aside, so that later collections do not walk through it."""
-    gc.collect()
-    gc.freeze()
-    return True
