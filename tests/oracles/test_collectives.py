@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from trn2model.formulas import collectives
+from tests.oracles import closed_forms
 from trn2model.network.cost import lines, plan_link_bytes, stage_price
 from trn2model.network.placement import Dims, group_ranks
 from trn2model.network.ways import OPERATIONS, Plan, plans
@@ -161,8 +161,8 @@ def _hops(net: Fabric, clock: LinkClock, source: int, target: int) -> float:
 
 def test_known_answer_ring_of_eight() -> None:
     """K33."""
-    assert collectives.ring_all_reduce_time(64e6, 8.0, 300e9, 0.0) * 1e6 == pytest.approx(373.3, abs=0.05)
-    assert collectives.ring_gather_time(64e6, 8.0, 300e9, 0.0) * 1e6 == pytest.approx(186.7, abs=0.05)
+    assert closed_forms.ring_all_reduce_time(64e6, 8.0, 300e9, 0.0) * 1e6 == pytest.approx(373.3, abs=0.05)
+    assert closed_forms.ring_gather_time(64e6, 8.0, 300e9, 0.0) * 1e6 == pytest.approx(186.7, abs=0.05)
 
 
 def test_alpha_beta_forms_equal_the_replay_where_links_are_alone() -> None:
@@ -172,9 +172,9 @@ def test_alpha_beta_forms_equal_the_replay_where_links_are_alone() -> None:
     port = 450e9 * rates.link_efficiency
     share = 1.0 - 1.0 / 8.0
     expected = {
-        "ring": collectives.ring_gather_time(MESSAGE, 8.0, port, rates.link_latency),
-        "rdh": collectives.rdh_gather_time(MESSAGE, 8.0, port, rates.link_latency),
-        "mesh": collectives.mesh_gather_time(MESSAGE, share, port, rates.link_latency),
+        "ring": closed_forms.ring_gather_time(MESSAGE, 8.0, port, rates.link_latency),
+        "rdh": closed_forms.rdh_gather_time(MESSAGE, 8.0, port, rates.link_latency),
+        "mesh": closed_forms.mesh_gather_time(MESSAGE, share, port, rates.link_latency),
     }
     for detail, time in expected.items():
         played = replay(net, "all_gather", dims, ranks, MESSAGE, rates, detail=detail)
@@ -182,7 +182,7 @@ def test_alpha_beta_forms_equal_the_replay_where_links_are_alone() -> None:
     summed = replay(net, "all_reduce", dims, ranks, MESSAGE, rates, detail="ring").time - rates.collective_time
     additions = 3 * MESSAGE / 8 / (net.hbm_bandwidth * rates.collective_hbm_efficiency)
     assert summed - additions == pytest.approx(
-        collectives.ring_all_reduce_time(MESSAGE, 8.0, port, rates.link_latency), rel=1e-9
+        closed_forms.ring_all_reduce_time(MESSAGE, 8.0, port, rates.link_latency), rel=1e-9
     )
 
 
