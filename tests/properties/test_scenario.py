@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from trn2model.errors import InvalidInputError, InvalidPlanError, UnsupportedError
 from trn2model.specs import catalog
-from trn2model.specs.fields import ScenarioField
+from trn2model.specs.fields import BoolField, FloatField, IntField, ScenarioField
 from trn2model.specs.link import decode, encode, query_string
 from trn2model.specs.plan import PLAN_COLUMNS, WORKLOADS, check_plan, parallel_plan, plan_limits, plan_validity
 from trn2model.specs.resolve import resolve
@@ -30,13 +30,15 @@ MODELS = ("llama-3.1-70b", "mixtral-8x7b", "llama-2-13b")
 
 def valid_values(row: ScenarioField) -> st.SearchStrategy[Any]:
     """Values that a field takes, its default among them."""
-    numbers: dict[str, st.SearchStrategy[Any]] = {
-        "int": st.integers(int(row.minimum), int(row.maximum)) if row.kind == "int" else st.nothing(),
-        "float": st.floats(row.minimum, row.maximum) if row.kind == "float" else st.nothing(),
-        "bool": st.booleans(),
-    }
+    values: st.SearchStrategy[Any] = st.nothing()
+    if isinstance(row, IntField):
+        values = st.integers(int(row.minimum), int(row.maximum))
+    elif isinstance(row, FloatField):
+        values = st.floats(row.minimum, row.maximum)
+    elif isinstance(row, BoolField):
+        values = st.booleans()
     words = st.sampled_from(row.options()) if row.options() else st.nothing()
-    return st.just(row.default) | words | numbers.get(row.kind, st.nothing())
+    return st.just(row.default) | words | values
 
 
 def outcome(function: Callable[..., Any], *arguments: object) -> tuple[Any, Exception | None]:

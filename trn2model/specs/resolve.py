@@ -32,8 +32,7 @@ from trn2model.specs.plan import (
 )
 from trn2model.specs.profile import Profile, chosen_profile
 from trn2model.specs.provenance import Figure, read_figure, read_toml
-from trn2model.specs.scenario import Scenario
-from trn2model.specs.scenario_plan import MAX_DEGREE
+from trn2model.specs.scenario import MAX_DEGREE, Scenario
 from trn2model.units import from_si
 
 

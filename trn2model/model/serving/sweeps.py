@@ -12,13 +12,12 @@ from trn2model.model.result import Violation, to_json
 from trn2model.model.serving.steady import ServingEstimate, estimate_serving
 from trn2model.specs.fields import AUTO
 from trn2model.specs.resolve import held_bucket, resolve
-from trn2model.specs.scenario import ROWS, Scenario
+from trn2model.specs.scenario import MAX_CONCURRENCY, Scenario
 from trn2model.units import from_si
 
 #: Every concurrency up to here is tried; beyond, steps of about 2 %.
 _EACH: Final = 256
 _COARSE: Final = 320
-_MOST: Final = int(ROWS["concurrency"].maximum)
 _MILLISECONDS: Final = 1e3
 #: More requests for a gain below rounding are not worth having, and a limit is not broken by rounding.
 _AS_GOOD: Final = 1.0 - 1e-9
@@ -61,7 +60,7 @@ def concurrency_sweep(scenario: Scenario, concurrencies: NDArray[np.int64] | Non
     if concurrencies is None:
         most = largest_concurrency(scenario)
         powers = 2 ** np.arange(int(np.log2(max(most, 1))) + 2)
-        concurrencies = np.union1d(powers[powers <= min(max(2 * most, 1), _MOST)], [max(most, 1)])
+        concurrencies = np.union1d(powers[powers <= min(max(2 * most, 1), MAX_CONCURRENCY)], [max(most, 1)])
     return _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", concurrencies)
 
 
@@ -78,7 +77,7 @@ def context_sweep(scenario: Scenario, tokens: NDArray[np.int64], *, own_bucket: 
 def largest_concurrency(scenario: Scenario) -> int:
     """Requests per replica that fit into HBM beside the weights."""
     one = replace(scenario, concurrency=1, compiled_batch=AUTO)
-    return min(int(estimate_serving(resolve(one, "serve")).max_concurrency), _MOST)
+    return min(int(estimate_serving(resolve(one, "serve")).max_concurrency), MAX_CONCURRENCY)
 
 
 def operating_point(scenario: Scenario, max_ttft: float | None = None, max_tpot: float | None = None) -> OperatingPoint:
@@ -134,7 +133,7 @@ def _candidates(most: int) -> NDArray[np.int64]:
     """What is tried: up to what fits, and one more to see whether it would bring anything."""
     each = np.arange(1, min(most, _EACH) + 1)
     beyond = np.rint(np.geomspace(_EACH, most, _COARSE)) if most > _EACH else np.empty(0)
-    return np.union1d(np.union1d(each, beyond), min(most + 1, _MOST)).astype(np.int64)
+    return np.union1d(np.union1d(each, beyond), min(most + 1, MAX_CONCURRENCY)).astype(np.int64)
 
 
 def _no_point(estimate: ServingEstimate, most: int, max_ttft: float | None, max_tpot: float | None) -> OperatingPoint:
@@ -190,7 +189,7 @@ def _why(
             f"{_time(max_tpot)}; memory would hold {most:,}"
         )
     tail = f"{_time(tpot[best])} per token" + ("" if max_tpot is None else f", limit {_time(max_tpot)}")
-    if tried[best] == _MOST:
+    if tried[best] == MAX_CONCURRENCY:
         return "range", f"{head}: the largest concurrency there is; {tail}"
     following = rate[best + 1]
     scenario = estimate.resolved.scenario

@@ -16,7 +16,7 @@ from trn2model.specs.fields import AUTO
 from trn2model.specs.link import query_string
 from trn2model.specs.plan import MAX_TOKENS
 from trn2model.specs.resolve import Resolved
-from trn2model.specs.scenario import ROWS, Scenario
+from trn2model.specs.scenario import MAX_CONCURRENCY, Scenario
 from trn2model.text import (
     NOTHING,
     bandwidth,
@@ -160,7 +160,7 @@ def _columns(sweep: ServingSweep, *names: str) -> list[Floats]:
 def _concurrencies(estimate: ServingEstimate, point: OperatingPoint) -> tuple[int, ...]:
     """What fits, the scenario's own concurrency, and powers of two up to it and to the first that does not fit."""
     most, own = max(point.max_concurrency, 1), int(estimate.resolved.requests.concurrency)
-    reach = max(min(2 * point.max_concurrency, int(ROWS["concurrency"].maximum)), own)
+    reach = max(min(2 * point.max_concurrency, MAX_CONCURRENCY), own)
     powers = 2 ** np.arange(reach.bit_length())
     return tuple(np.union1d(powers, [most, own]).tolist())
 
