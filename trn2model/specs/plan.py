@@ -125,28 +125,15 @@ class PlanLimits:
     prefill_replicas: int = 0  # replicas set apart for prefill
 
 
-def parallel_plan(
-    *,
-    tp: ArrayLike,
-    cp: ArrayLike,
-    ep: ArrayLike,
-    dp: ArrayLike,
-    pp: ArrayLike,
-    zero: ArrayLike,
-    interleave: ArrayLike,
-    microbatch_size: ArrayLike,
-    global_batch_size: ArrayLike,
-    sequence_length: ArrayLike,
-) -> ParallelPlan:
-    r"""Plan from its columns, broadcast to one shape.
+def parallel_plan(**given: ArrayLike) -> ParallelPlan:
+    r"""Plan from the columns named in `PLAN_COLUMNS`, broadcast to one shape.
 
     .. math:: n_{ranks} = tp \cdot cp \cdot ep \cdot dp \cdot pp,
               \quad n_{microbatches} = \frac{B}{dp \cdot ep \cdot b}
 
     Raises InvalidInputError (the columns do not broadcast to one shape).
     """
-    given = (tp, cp, ep, dp, pp, zero, interleave, microbatch_size, global_batch_size, sequence_length)
-    columns = broadcast_columns(dict(zip(PLAN_COLUMNS, given, strict=True)))
+    columns = broadcast_columns(given)
     replicas = columns["dp"] * columns["ep"]
     num_ranks = columns["tp"] * columns["cp"] * replicas * columns["pp"]
     num_microbatches = columns["global_batch_size"] / (replicas * columns["microbatch_size"])

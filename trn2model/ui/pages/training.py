@@ -12,7 +12,7 @@ from trn2model.network.ways import ALGORITHMS
 from trn2model.specs.resolve import Resolved
 from trn2model.text import NOTHING, bandwidth, capacity, count, duration, percent, significant, traffic
 from trn2model.ui.charts.bars import Limit, Part, Row, overlap_bars, row_bars, stacked_bar
-from trn2model.ui.charts.chart import Chart
+from trn2model.ui.charts.chart import Chart, Words
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Content, Listing, Metric, Remarks
 from trn2model.ui.pages.evidence import profile_links, range_text
@@ -89,27 +89,23 @@ def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
 
 def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
     """Step time part by part, each bar beginning where the last one ended."""
-    unit, parts = _scaled_parts(estimate)
-    total = sum(value for _, value in parts)
-    rows, start = [], 0.0
-    for name, value in parts:
-        label = f"{duration(float(estimate.time[name]))} · {percent(value / total, 2)}"
-        rows.append(Row(SHORT_NAMES.get(name, name), start, value, label, PART_COLOURS.get(name, 9)))
-        start += value
-    words = chart_words(estimate.resolved, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
-    return row_bars(words, rows, f"time from the start of the step [{unit}]", None, _time_table(estimate), mode)
+    unit, rows, start = _time_unit(estimate), [], 0.0
+    for name, part in _spent(estimate).items():
+        label, length = f"{duration(part)} · {_share(estimate, part)}", from_si(part, unit)
+        rows.append(Row(SHORT_NAMES.get(name, name), start, length, label, PART_COLOURS.get(name, 9)))
+        start += length
+    axis = f"time from the start of the step [{unit}]"
+    return row_bars(_time_words(estimate), rows, axis, None, _time_table(estimate), mode)
 
 
 def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
     """Step time as one bar of parts."""
-    unit, parts = _scaled_parts(estimate)
-    total = sum(value for _, value in parts)
-    segments = [
-        Part(SHORT_NAMES.get(name, name), value, percent(value / total, 2), PART_COLOURS.get(name, 9))
-        for name, value in parts
+    unit = _time_unit(estimate)
+    parts = [
+        Part(SHORT_NAMES.get(name, name), from_si(part, unit), _share(estimate, part), PART_COLOURS.get(name, 9))
+        for name, part in _spent(estimate).items()
     ]
-    words = chart_words(estimate.resolved, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
-    return stacked_bar(words, segments, f"step time [{unit}]", None, _time_table(estimate), mode)
+    return stacked_bar(_time_words(estimate), parts, f"step time [{unit}]", None, _time_table(estimate), mode)
 
 
 def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Chart:
@@ -237,10 +233,17 @@ def _communication(estimate: TrainingEstimate) -> Listing:
     return Listing("Communication", note if rows else "This plan sends nothing.", table(columns, rows))
 
 
-def _scaled_parts(estimate: TrainingEstimate) -> tuple[str, list[tuple[str, float]]]:
-    unit = "ms" if float(estimate.step_time) < _MS_BELOW else "s"
-    parts = [(name, from_si(float(part), unit)) for name, part in estimate.time.items() if float(part) > 0]
-    return unit, parts
+def _time_unit(estimate: TrainingEstimate) -> str:
+    return "ms" if float(estimate.step_time) < _MS_BELOW else "s"
+
+
+def _spent(estimate: TrainingEstimate) -> dict[str, float]:
+    """Parts of the step that take any time [s]."""
+    return {name: float(part) for name, part in estimate.time.items() if float(part) > 0}
+
+
+def _share(estimate: TrainingEstimate, part: float) -> str:
+    return percent(part / float(estimate.step_time), 2)
 
 
 def _time_table(estimate: TrainingEstimate) -> Table:
@@ -249,9 +252,11 @@ def _time_table(estimate: TrainingEstimate) -> Table:
     return table(("part", "time [s]", "share of step"), [*rows, ("step", whole, 1.0)])
 
 
-def _parts_alt(estimate: TrainingEstimate, parts: list[tuple[str, float]], total: float) -> str:
-    listed = ", ".join(f"{PART_NAMES.get(name, name)} {percent(value / total, 2)}" for name, value in parts)
-    return f"A step of {duration(float(estimate.step_time))} by part: {listed}."
+def _time_words(estimate: TrainingEstimate) -> Words:
+    parts = _spent(estimate).items()
+    listed = ", ".join(f"{PART_NAMES.get(name, name)} {_share(estimate, part)}" for name, part in parts)
+    alt = f"A step of {duration(float(estimate.step_time))} by part: {listed}."
+    return chart_words(estimate.resolved, "Step time by part", "step-time", alt)
 
 
 def _hbm_label(row: OperatorRow, peak: float) -> str:
