@@ -61,7 +61,7 @@ def test_no_link_is_too_strange(parameters: dict[str, str | list[str]]) -> None:
     for notice in notices:
         row = KEYS[notice.key]
         assert getattr(scenario, row.name) == row.default
-        notice.message.encode("utf-8")
+        notice.value.encode("utf-8")
         assert len(notice.value) < 400
     assert decode(encode(scenario)) == (scenario, ())
 

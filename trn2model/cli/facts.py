@@ -166,7 +166,10 @@ def _collective(arguments: argparse.Namespace) -> Outcome:
     if ranks == AUTO:
         ranks = system.num_chips * values["count"] * logical_core(system, values["lnc"]).ranks_per_chip
     name = system.default_profile if values["profile"] == AUTO else values["profile"]
-    report = collective_report(op, system, values["count"], values["lnc"], ranks, size, arguments.algorithm, name)
+    machine = system, values["count"], values["lnc"]
+    report = collective_report(
+        op, *machine, ranks=ranks, message_bytes=size, algorithm=arguments.algorithm, profile_name=name
+    )
     title = f"{op} of {traffic(size)} over {ranks:,} ranks of {values['count']} x {system.name}, profile {name}"
     return Outcome(report, lambda: collective_text(title, report))
 

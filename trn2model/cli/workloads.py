@@ -24,15 +24,13 @@ from trn2model.model.serving.steady import estimate_serving
 from trn2model.model.serving.sweeps import latency_violations, operating_point
 from trn2model.simulate.queue import simulate_scenario
 from trn2model.simulate.requests import parse_trace
-from trn2model.specs.fields import NONE, FloatField, IntField
+from trn2model.specs.fields import AXES, NONE, FloatField, IntField
 from trn2model.specs.link import encode, query_string
 from trn2model.specs.provenance import MAX_CSV_BYTES, read_user_file
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.text import bandwidth, capacity, count, duration, number_of_requests, percent, significant, traffic
 from trn2model.units import from_si
-
-_AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 
 
 def _train(arguments: argparse.Namespace) -> Outcome:
@@ -60,7 +58,7 @@ def scenario_text(scenario: Mapping[str, Any]) -> str:
     """Scenario in two lines."""
     numerics = f"{scenario['precision']} {scenario['sparsity']}"
     machine = f"{scenario['model']} on {scenario['count']} x {scenario['system']}, {numerics}"
-    degrees = " ".join(f"{axis} {scenario[axis]}" for axis in _AXES)
+    degrees = " ".join(f"{axis} {scenario[axis]}" for axis in AXES)
     batch = f"batch {scenario['global_batch_size']:,} x {scenario['sequence_length']:,} tokens"
     return f"{machine}, profile {scenario['profile']}\n{degrees}, microbatch {scenario['microbatch_size']}, {batch}"
 
@@ -245,7 +243,7 @@ def serving_text(document: Mapping[str, Any]) -> str:
 def _scenario_text(scenario: Mapping[str, Any]) -> str:
     numerics = f"{scenario['precision']} {scenario['sparsity']}"
     machine = f"{scenario['model']} on {scenario['count']} x {scenario['system']}, {numerics}"
-    degrees = " ".join(f"{axis} {scenario[axis]}" for axis in _AXES)
+    degrees = " ".join(f"{axis} {scenario[axis]}" for axis in AXES)
     tokens = f"{scenario['input_tokens']:,} tokens in (bucket {scenario['context_bucket']:,})"
     running = number_of_requests(scenario["concurrency"])
     served = f"{running} per replica (graph of {scenario['compiled_batch']:,})"

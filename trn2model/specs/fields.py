@@ -79,8 +79,8 @@ class ScenarioField(ABC):
         return self._checked(value)
 
     def read(self, text: str) -> object:
-        """Value that a text spells, which may not be allowed; the text itself where it spells none."""
-        return text
+        """Value that a text spells, which may not be allowed; the text itself where it spells nothing else."""
+        return None if text == self.unset == NONE else text
 
     def parse(self, text: str) -> Any:  # noqa: ANN401 (the type is the field's)
         """Value from its text in a link or on the command line, checked.
@@ -114,7 +114,7 @@ class BoolField(ScenarioField):
 
     def read(self, text: str) -> object:
         """Truth that a word in any case spells."""
-        return text.lower() == "true" if text.lower() in ("true", "false") else text
+        return text.lower() == "true" if text.lower() in ("true", "false") else super().read(text)
 
     def format(self, value: object) -> str:
         """Word in lower case."""
@@ -149,7 +149,7 @@ class IntField(NumberField):
 
     def read(self, text: str) -> object:
         """Integer that plain digits spell."""
-        return int(text) if _INTEGER.fullmatch(text) else text
+        return int(text) if _INTEGER.fullmatch(text) else super().read(text)
 
     def format(self, value: object) -> str:
         """Plain digits.
@@ -200,7 +200,7 @@ class FloatField(NumberField):
 
     def read(self, text: str) -> object:
         """Number that decimal digits spell, with an exponent or not."""
-        return float(text) if _NUMBER.fullmatch(text) else text
+        return float(text) if _NUMBER.fullmatch(text) else super().read(text)
 
     def format(self, value: object) -> str:
         """Shortest digits that give the same number."""

@@ -25,11 +25,6 @@ class Notice:
     allowed: str
     fallback: str
 
-    @property
-    def message(self) -> str:
-        """The notice as one sentence."""
-        return f"{self.key} = {self.value!r} in the link is not {self.allowed}; {self.name} is {self.fallback} instead."
-
 
 def encode(scenario: Scenario) -> dict[str, str]:
     """Query parameters of a scenario: its non-default fields only.

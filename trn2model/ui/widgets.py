@@ -85,7 +85,7 @@ def stops(row: IntField) -> tuple[str, ...]:
     if isinstance(row.default, int):
         numbers.add(row.default)
     numbers |= st.session_state.get(_EXTRA_STOPS, {}).get(row.key, set())
-    return ((row.unset,) if row.unset else ()) + tuple(row.format(number) for number in sorted(numbers))
+    return (*row.options(), *(row.format(number) for number in sorted(numbers)))
 
 
 def add_stop(row: ScenarioField, value: object) -> None:
