@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trn2model.model.blocks import exposed_times, link_times
 from trn2model.model.calls import microbatch_calls, stage_transfer
 from trn2model.model.estimate import estimate
 from trn2model.model.training.compute import training_compute, training_work
-from trn2model.model.training.pipeline import exposed_times
 from trn2model.network.cost import Network, plan_network
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import Scenario
@@ -116,7 +116,8 @@ def test_exposed_is_at_most_link_time(profile: str) -> None:
     work = training_work(resolved)
     compute = training_compute(resolved, work)
     calls = microbatch_calls(resolved, work, network, sequence_parallel=True)
-    exposed = exposed_times(calls, compute, resolved)
+    links = link_times(calls, compute.forward.shape, ("forward", "backward"))
+    exposed = exposed_times(resolved, work, links, busy=compute.phases, attention=compute.attention, engine_overlap=0.0)
     hidden = np.zeros((2, *compute.forward.shape))
     for axis, time in exposed.items():
         mine = [c for c in calls if c.axis == axis]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,6 @@ class Call:
     forward: NDArray[np.float64]
     backward: NDArray[np.float64]
     cost: CollectiveCost
-
-    @property
-    def time(self) -> NDArray[np.float64]:
-        """Link time per microbatch and block [s]."""
-        return np.asarray(self.cost.time * (self.forward + self.backward))
 
 
 def microbatch_calls(
@@ -202,8 +197,10 @@ def _kv_width(layer: Layer, work: RankWork) -> Numeric:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Activations and gradients between neighbouring stages: payload and calls of one microbatch on a stage."""
+    """Activations and gradients between neighbouring stages: payload and sends of one microbatch or pass."""
 
+    axis: ClassVar = "pp"
+    op: ClassVar = "permute"
     message_bytes: Numeric
     count: Numeric
     cost: CollectiveCost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -97,6 +97,10 @@ class OperatorTable:
     hbm_time: NDArray[np.float64]
     time: NDArray[np.float64]
 
+    def first(self, count: int) -> OperatorTable:
+        """Table of the first rows."""
+        return OperatorTable(*(getattr(self, field.name)[:count] for field in fields(self)))
+
     @property
     def bound(self) -> NDArray[np.int64]:
         """Engine that takes longest, as an index into ENGINES."""
@@ -118,6 +122,7 @@ def evaluate(
     shape: tuple[int, ...],
     widths: Widths,
     sparse_rows: NDArray[np.bool_],
+    *,
     rates: Rates,
     core: LogicalCore,
     constants: ComputeConstants,
@@ -134,7 +139,7 @@ def evaluate(
     beside = np.array([o.beside for o in operators])[expand]
     streamed = np.where(beside, (1.0 - constants.fusion_fraction) * streamed, streamed)
     streamed += c["stream_bytes"] + c["elementwise_bytes"] * (1.0 - constants.fusion_fraction)
-    tensor_time = _gemm_time(c, sparse_rows[expand], rates, core, constants)
+    tensor_time = _gemm_time(c, sparse_rows[expand], rates=rates, core=core, constants=constants)
     tensor_time += c["attention_flop"] / (rates.attention * constants.attention_efficiency)
     vector_time = c["vector_elements"] / (core.vector_element_rate * constants.vector_efficiency)
     scalar_time = c["scalar_elements"] / (core.scalar_element_rate * constants.scalar_efficiency)
@@ -143,8 +148,7 @@ def evaluate(
     hbm_time = streamed / (core.hbm_bandwidth * reach)
     hbm_time += c["kv_bytes"] / (core.hbm_bandwidth * constants.kv_read_efficiency)
     exposed = roofline.exposed_time(tensor_time, hbm_time, constants.matmul_overlap_fraction)
-    fixed = constants.operator_time + exposed
-    time = roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, fixed)
+    time = roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, constants.operator_time + exposed)
     gemm_flop = c["num_gemms"] * matmul.gemm_flop(c["rows"], c["contraction"], c["columns"])
     return OperatorTable(
         names=tuple(o.name for o in operators),
@@ -162,6 +166,7 @@ def evaluate(
 def _gemm_time(
     c: Mapping[str, NDArray[np.float64]],
     sparse: NDArray[np.bool_],
+    *,
     rates: Rates,
     core: LogicalCore,
     constants: ComputeConstants,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trn2model.formulas import Numeric, memory, sparsity
 from trn2model.model.parameters import RankParameters, rank_parameters
+from trn2model.model.result import MemoryUse, scalar
 from trn2model.network.cost import INSIDE, Network
 from trn2model.specs import numerics
 from trn2model.specs.model import ModelSpec
@@ -31,6 +32,26 @@ class StageTable:
     position: NDArray[np.float64]
     length: NDArray[np.float64]
     totals: NDArray[np.float64]
+
+    def sums(self, per_block: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums over the blocks of a stage of each run, shape (runs, ...)."""
+        return np.asarray((self.counts * per_block).sum(axis=1))
+
+
+def at_stage(values: NDArray[np.float64], run: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Entry of one run of stages per plan; `values` has runs as its first axis and plans as its last."""
+    index = np.reshape(run, (1,) * (values.ndim - np.ndim(run)) + np.shape(run))
+    return np.asarray(np.take_along_axis(values, index, axis=0)[0])
+
+
+def fullest_stage(
+    parts: Mapping[str, NDArray[np.float64]], capacity_bytes: float
+) -> tuple[MemoryUse, NDArray[np.int64]]:
+    """HBM of the run of stages that takes most, and which run that is; parts have shape (runs, ...)."""
+    used = np.sum(list(parts.values()), axis=0)
+    fullest = np.asarray(used.argmax(axis=0))
+    taken = {name: scalar(at_stage(part, fullest)) for name, part in parts.items()}
+    return MemoryUse(capacity_bytes, scalar(at_stage(used, fullest)), taken), fullest
 
 
 def layers_of_stage(num_layers: int, pp: int, interleave: int) -> list[list[int]]:
@@ -143,11 +164,11 @@ def parameter_shares(
     """Dense and expert parameters of a rank of each stage."""
     plan = resolved.plan
     rank = rank_parameters(resolved.model, plan.tp, plan.ep, plan.pp)
-    dense, expert = (_per_stage(stages, part) for part in stored_weight_bytes(resolved, rank))
-    counts = [_per_stage(stages, rank.dense), _per_stage(stages, rank.expert)]
+    dense, expert = (stages.sums(part) for part in stored_weight_bytes(resolved, rank))
+    counts = [stages.sums(rank.dense), stages.sums(rank.expert)]
     trained = counts
     if adapters is not None and resolved.scenario.lora_rank:
-        added = _per_stage(stages, adapters)
+        added = stages.sums(adapters)
         trained = [added, np.zeros_like(added)]
         dense = dense + added * numerics.dtype(resolved.weight_dtype).storage_bytes
         counts = [counts[0] + added, counts[1]]
@@ -199,7 +220,3 @@ def model_states(shares: Sequence[ParameterShare], zero: Numeric, adam: Optimize
     ]
     weights, gradients, states = (np.sum([np.asarray(part[i]) for part in parts], axis=0) for i in range(3))
     return ModelStates(weights, gradients, states)
-
-
-def _per_stage(stages: StageTable, per_block: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray((stages.counts * per_block).sum(axis=1))

@@ -299,9 +299,9 @@ def matmul_time(
         (),
         Widths(width, width, width, max(width, dtype("bf16").storage_bytes)),
         np.zeros(1, dtype=np.bool_),
-        Rates(rate, rate, tile * passes, tile, rate),
-        core,
-        constants,
+        rates=Rates(rate, rate, tile * passes, tile, rate),
+        core=core,
+        constants=constants,
     )
     return float(table.time[0])
 

@@ -17,6 +17,7 @@ from trn2model.model.result import MemoryUse, reserve_bytes, scalar
 from trn2model.model.stages import (
     ParameterShare,
     StageTable,
+    fullest_stage,
     model_states,
     parameter_shares,
     stage_table,
@@ -87,7 +88,7 @@ def stage_memory(
     plan = resolved.plan
     states = model_states(shares, plan.zero, adam)
     in_flight = _in_flight(resolved, stages)
-    per_microbatch = (stages.counts * activation_bytes_per_block(resolved, work)).sum(axis=1)
+    per_microbatch = stages.sums(activation_bytes_per_block(resolved, work))
     is_last = stages.counts[:, -1]
     widest = np.max([share.weight_bytes.max(axis=0) for share in shares], axis=0) * plan.pp / resolved.model.num_layers
     shape = is_last.shape
@@ -100,12 +101,8 @@ def stage_memory(
         "buffers": np.broadcast_to(buffer_bytes(resolved, work, widest), shape),
         "reserve": np.full(shape, reserve_bytes(resolved)),
     }
-    used = np.sum(list(parts.values()), axis=0)
-    fullest = used.argmax(axis=0)
-    taken = {name: scalar(np.take_along_axis(part, fullest[None], axis=0)[0]) for name, part in parts.items()}
-    total = scalar(np.take_along_axis(used, fullest[None], axis=0)[0])
-    use = MemoryUse(resolved.core.hbm_bytes, total, taken)
-    return StageMemory(parts, per_microbatch, in_flight, np.asarray(fullest), use)
+    use, fullest = fullest_stage(parts, resolved.core.hbm_bytes)
+    return StageMemory(parts, per_microbatch, in_flight, fullest, use)
 
 
 def _held_logits(resolved: Resolved) -> Numeric:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.formulas import Numeric, memory, roofline
+from trn2model.model.blocks import INNER_AXES, communication_uses
 from trn2model.model.calls import Call, Transfer, microbatch_calls, stage_transfer
 from trn2model.model.feasibility import memory_violations
 from trn2model.model.flop import forward_flop
@@ -61,8 +62,6 @@ def optimizer_step(resolved: Resolved, shares: Sequence[ParameterShare], adam: O
     return time, moved
 
 
-#: Keeps the share of an axis that sends nothing at zero. [s]
-_TINY_TIME: Final = 1e-30
 #: Attributes of an estimate that are no part of its JSON form.
 _HIDDEN: Final = frozenset(
     {"resolved", "operators", "operator_blocks", "operator_count", "network", "stage_times", "stage_memory"}
@@ -178,6 +177,7 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
     step_time = sum(parts.time.values(), np.zeros(plan.shape))
     memory = stage_memory(resolved, parts.stages, parts.work, parts.shares, parts.adam)
     executed, model_flop, forward = _flop(resolved, parts)
+    blocks = parts.compute.blocks
     peak = mfu_flop_rate(resolved) * step_time
     rate = plan.global_batch_size * plan.sequence_length / step_time
     return TrainingEstimate(
@@ -201,8 +201,8 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
         checkpoint_bytes=scalar(_checkpoint_bytes(resolved, parts)),
         assumptions=assumptions(resolved),
         operators=parts.compute.operators,
-        operator_blocks=tuple(_block_names(resolved)[i] for i in parts.compute.block_of_operator),
-        operator_count=plan.num_microbatches * parts.step.counts[parts.compute.block_of_operator],
+        operator_blocks=tuple(blocks.names[i] for i in blocks.block_of),
+        operator_count=plan.num_microbatches * parts.step.counts[blocks.block_of],
         network=network,
         stage_times=parts.step.stage_times,
         stage_memory=memory,
@@ -216,7 +216,7 @@ def _parts(resolved: Resolved, network: Network) -> _Parts:
     compute = training_compute(resolved, work)
     calls = microbatch_calls(resolved, work, network, sequence_parallel=resolved.scenario.sequence_parallel)
     transfer = stage_transfer(resolved, work, network)
-    step = pipeline_step(resolved, stages, compute, calls, transfer)
+    step = pipeline_step(resolved, stages, work, compute, calls=calls, transfer=transfer)
     adapters = adapter_parameters(resolved, work) if resolved.scenario.lora_rank else None
     shares = parameter_shares(resolved, stages, adapters, network)
     adam = training_optimizer(resolved)
@@ -228,8 +228,12 @@ def _parts(resolved: Resolved, network: Network) -> _Parts:
     time["bubble"] = bubble
     time["optimizer"] = update_time
     time["fixed"] = np.full(plan.shape, resolved.profile.compute.step_time)
-    uses = [*_uses(calls, transfer, step, resolved, time), *exchange]
-    return _Parts(stages, work, compute, step, uses, shares, adam, time, update_bytes)
+    counted: list[tuple[Call | Transfer, Numeric]] = [
+        (call, plan.num_microbatches * ((call.forward + call.backward) * step.counts).sum(axis=0)) for call in calls
+    ]
+    counted.append((transfer, plan.num_microbatches * transfer.count))
+    uses = communication_uses(counted, {axis: time[f"{axis}_exposed"] for axis in (*INNER_AXES, "pp")})
+    return _Parts(stages, work, compute, step, [*uses, *exchange], shares, adam, time, update_bytes)
 
 
 def _flop(resolved: Resolved, parts: _Parts) -> tuple[Numeric, Numeric, Numeric]:
@@ -252,7 +256,7 @@ def _flop(resolved: Resolved, parts: _Parts) -> tuple[Numeric, Numeric, Numeric]
 def _sparse_adjustment(resolved: Resolved, parts: _Parts) -> Numeric:
     """Time of the model's FLOP at the peaks they may use, sparse ones included, over their time at the dense peak."""
     rates, compute = rank_rates(resolved), parts.compute
-    flop = compute.operators.flop * parts.stages.totals[compute.block_of_operator]
+    flop = compute.operators.flop * parts.stages.totals[compute.blocks.block_of]
     passes = 1.0 + float(resolved.scenario.transposable_mask)
     share = flop[compute.operators.sparse].sum(axis=0) / flop.sum(axis=0) * passes / _PASSES
     return np.asarray(1.0 - share * (1.0 - rates.dense / rates.sparse))
@@ -271,37 +275,3 @@ def _checkpoint_bytes(resolved: Resolved, parts: _Parts) -> Numeric:
         width = share.weight_bytes / np.maximum(share.parameters, 1.0) + parts.adam.state_bytes
         total = total + spread * (length * share.trained * width).sum(axis=0)
     return total
-
-
-def _uses(
-    calls: Sequence[Call], transfer: Transfer, step: PipelineStep, resolved: Resolved, time: Mapping[str, Numeric]
-) -> list[CommunicationUse]:
-    """Calls of the heaviest stage over a step; an axis's exposed time is shared out by link time."""
-    plan = resolved.plan
-    uses = []
-    for call in calls:
-        count = plan.num_microbatches * ((call.forward + call.backward) * step.counts).sum(axis=0)
-        uses.append((call.axis, call.op, call.message_bytes, count, call.cost))
-    transfers = plan.num_microbatches * transfer.count
-    uses.append(("pp", "permute", transfer.message_bytes, transfers, transfer.cost))
-    link: dict[str, Numeric] = {}
-    for axis, _, _, count, cost in uses:
-        link[axis] = link.get(axis, 0.0) + count * cost.time
-    return [
-        CommunicationUse(
-            axis=axis,
-            op=op,
-            bytes=payload,
-            count=count,
-            algorithm=cost.algorithm,
-            link_time=count * cost.time,
-            exposed_time=time[f"{axis}_exposed"] * count * cost.time / np.maximum(link[axis], _TINY_TIME),
-            busbw=cost.busbw,
-        )
-        for axis, op, payload, count, cost in uses
-        if np.any(link[axis] * count > 0.0)
-    ]
-
-
-def _block_names(resolved: Resolved) -> tuple[str, ...]:
-    return (*(layer.name for layer in resolved.model.layer_kinds), "embedding", "head")
