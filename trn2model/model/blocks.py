@@ -121,13 +121,7 @@ def link_times(calls: Sequence[Call], shape: tuple[int, ...], phases: Sequence[s
 
 
 def exposed_times(
-    resolved: Resolved,
-    work: RankWork,
-    link: Mapping[str, Floats],
-    *,
-    busy: Floats,
-    attention: Floats,
-    engine_overlap: float,
+    resolved: Resolved, work: RankWork, link: Mapping[str, Floats], *, busy: Floats, attention: Floats
 ) -> dict[str, Floats]:
     r"""Exposed communication of each inner axis: what the compute beside it cannot hide [s].
 
@@ -144,7 +138,7 @@ def exposed_times(
     cp_fraction, cp_limit = on * constants.tp_overlap_fraction, busy
     if resolved.scenario.context_parallel_method == "ring" and not work.decode:
         pieces = attention * (resolved.plan.cp - 1.0) / resolved.plan.cp
-        cp_fraction, cp_limit = on, pieces + engine_overlap * np.maximum(busy - pieces, 0.0)
+        cp_fraction, cp_limit = on, pieces + constants.engine_overlap_fraction * np.maximum(busy - pieces, 0.0)
     fractions = (on * constants.tp_overlap_fraction, cp_fraction, on * constants.ep_overlap_fraction)
     exposed: dict[str, Floats] = {}
     for axis, fraction, limit in zip(INNER_AXES, fractions, (busy, cp_limit, busy), strict=True):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from trn2model.formulas import Numeric
 from trn2model.model.blocks import (
     Floats,
+    block_times,
     communication_uses,
     exposed_share,
     exposed_times,
@@ -89,11 +90,12 @@ def serving_pass(resolved: Resolved, work: RankWork, network: Network, head_toke
     sequence_parallel = scenario.sequence_parallel and not work.decode
     calls = microbatch_calls(resolved, work, network, sequence_parallel=sequence_parallel, loss=False)
     sends = _stage_sends(resolved, work, network)
-    busy = blocks.sums(table.time)
+    (busy,) = block_times(resolved, blocks, table)
+    spent = table.time * (busy / blocks.sums(table.time))[blocks.block_of] * count
     link = {axis: time[0] for axis, time in link_times(calls, busy.shape, ("forward",)).items()}
     exposed = _exposed(resolved, work, stages, link, busy=busy, attention=blocks.attention_sums(table.time))
     fixed = resolved.profile.compute.step_time
-    parts = _operator_parts(table.names, table.time * count)
+    parts = _operator_parts(table.names, spent)
     parts |= {axis: (stages.totals * waiting).sum(axis=0) for axis, waiting in exposed.items()}
     parts |= {"pp": sends.time, "fixed": np.full(plan.shape, fixed)}
     time = np.sum(np.stack([np.asarray(part) for part in parts.values()]), axis=0)
@@ -127,7 +129,7 @@ def _exposed(
         return np.asarray((stages.totals * per_block).sum(axis=0))
 
     links = {axis: whole(time) for axis, time in link.items()}
-    exposed = exposed_times(resolved, work, links, busy=whole(busy), attention=whole(attention), engine_overlap=0.0)
+    exposed = exposed_times(resolved, work, links, busy=whole(busy), attention=whole(attention))
     return {axis: time * exposed_share(exposed[axis], links[axis]) for axis, time in link.items()}
 
 

@@ -66,14 +66,7 @@ def pipeline_step(
     """Time of all microbatches through all stages."""
     plan = resolved.plan
     link = link_times(calls, compute.forward.shape, PHASES)
-    exposed = exposed_times(
-        resolved,
-        work,
-        link,
-        busy=compute.phases,
-        attention=compute.attention,
-        engine_overlap=resolved.profile.compute.engine_overlap_fraction,
-    )
+    exposed = exposed_times(resolved, work, link, busy=compute.phases, attention=compute.attention)
     times = _stage_times(stages, compute, exposed, transfer)
     busy = times.forward + times.backward
     heaviest = np.asarray(busy.argmax(axis=0))
