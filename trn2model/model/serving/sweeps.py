@@ -158,7 +158,7 @@ def _no_room(estimate: ServingEstimate) -> str:
     weights, reserve = parts["weights"], parts["reserve"]
     space = parts["activations"] + parts["buffers"]
     whose = "weights with those of the draft model" if estimate.resolved.draft is not None else "weights"
-    hbm = f"the {_gib(capacity)} of HBM per {_rank(estimate)}"
+    hbm = f"the {_gib(capacity)} of HBM per {estimate.resolved.core.rank_name}"
     if weights > capacity:
         return f"the {whose} alone take {_gib(weights)}, more than {hbm}"
     if weights + reserve > capacity:
@@ -235,7 +235,3 @@ def _requests(number: int) -> str:
 
 def _gib(value: float) -> str:
     return f"{from_si(value, 'GiB'):,.4g} GiB"
-
-
-def _rank(estimate: ServingEstimate) -> str:
-    return "GPU" if estimate.resolved.system.chip.family == "gpu" else "logical core"

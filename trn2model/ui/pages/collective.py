@@ -22,7 +22,7 @@ from trn2model.specs.topology import Fabric
 from trn2model.text import bandwidth, duration, percent
 from trn2model.ui.charts.sizes import Mark, Marks, size_name
 from trn2model.ui.pages.content import Listing
-from trn2model.ui.pages.words import AXIS_NAMES, machine, rank_name, subtitle
+from trn2model.ui.pages.words import AXIS_NAMES, machine, subtitle
 from trn2model.ui.tables import table
 from trn2model.validation.measurements import Measurement, measurements
 
@@ -79,7 +79,7 @@ class Target:
 def target(estimate: TrainingEstimate, view: Exploration) -> Target:
     """Groups of the chosen axis of a plan, or of one's own size."""
     network, resolved = estimate.network, estimate.resolved
-    constants, rank = resolved.profile.links, rank_name(resolved)
+    constants, rank = resolved.profile.links, resolved.core.rank_name
     groups = network.placement.group_dims((view.group,)) if view.group in AXES else None
     if groups is None or int(groups.size) == 1:
         members = max(min(view.ranks, network.fabric.num_ranks), 1)

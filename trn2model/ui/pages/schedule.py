@@ -16,7 +16,7 @@ from trn2model.ui.charts.chart import Chart
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.charts.timeline import Layer, Peak, Tasks, gantt, layers
 from trn2model.ui.pages.steps import MEMORY_COLOURS
-from trn2model.ui.pages.words import chart_words, rank_name
+from trn2model.ui.pages.words import chart_words
 from trn2model.ui.tables import table
 from trn2model.units import from_si
 
@@ -74,7 +74,7 @@ def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
         for name, size in line.fixed.items()
     ]
     stack = [*fixed, Layer("activations", [from_si(v, "GiB") for v in held], MEMORY_COLOURS["activations"])]
-    rank = rank_name(estimate.resolved)
+    rank = estimate.resolved.core.rank_name
     limit = Limit(from_si(line.capacity_bytes, "GiB"), f"capacity {capacity(line.capacity_bytes)} per {rank}")
     peak = Peak(
         from_si(line.peak_time, unit),

@@ -19,7 +19,7 @@ from trn2model.ui.charts.chart import Chart, Words
 from trn2model.ui.charts.fabric import ChipMark, LinkMark, PortMark, Torus, switch_ports, torus_planes
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Content, Listing, Metric, Verdict
-from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration, rank_name
+from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration
 from trn2model.ui.tables import Cell, Table, table
 from trn2model.units import from_si
 
@@ -356,7 +356,7 @@ def _group_list(groups: Groups, view: View) -> Listing:
 
 
 def _verdict(estimate: TrainingEstimate, view: View, groups: Groups | None, load: Traffic) -> str:
-    rank = rank_name(estimate.resolved)
+    rank = estimate.resolved.core.rank_name
     said = []
     if groups:
         plural = "groups" if groups.number > 1 else "group"
@@ -407,6 +407,6 @@ def _words(estimate: TrainingEstimate, view: View, load: Traffic) -> Words:
     fabric = estimate.network.fabric
     what = "all axes" if view.axis == ALL else AXIS_NAMES[view.axis]
     number = f"system {view.domain}" if fabric.num_domains > 1 else ""
-    title = f"Link load of {what}" if fabric.num_links else f"The {rank_name(estimate.resolved)}s of one chip"
+    title = f"Link load of {what}" if fabric.num_links else f"The {estimate.resolved.core.rank_name}s of one chip"
     alt = f"{title}. " + (hottest_sentence(fabric, load) if load.bytes.any() else "No bytes on links.")
     return chart_words(estimate.resolved, title, f"topology-{view.axis}", alt, number)

@@ -20,7 +20,7 @@ from trn2model.ui.pages.scaling import run_listing, scaling_chart
 from trn2model.ui.pages.schedule import memory_chart, schedule_chart
 from trn2model.ui.pages.steps import MEMORY_COLOURS, PART_COLOURS, PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows
 from trn2model.ui.pages.verdict import training_verdict
-from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration, rank_name
+from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration
 from trn2model.ui.tables import Table, table
 from trn2model.units import from_si
 
@@ -57,7 +57,7 @@ def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
     low, high = (float(bound) for bound in estimate.step_time_range)
     step, rate, mfu = (float(part) for part in (estimate.step_time, estimate.tokens_per_s, estimate.mfu))
     memory, cost = estimate.memory, estimate.cost
-    rank = rank_name(estimate.resolved)
+    rank = estimate.resolved.core.rank_name
     per_token = cost.usd_per_million_tokens
     return (
         Metric("Step time", duration(step), _range_help(low, high), range_text((low, high))),
@@ -110,7 +110,7 @@ def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
 
 def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Chart:
     """HBM of one rank by part against its capacity."""
-    memory, rank = estimate.memory, rank_name(estimate.resolved)
+    memory, rank = estimate.memory, estimate.resolved.core.rank_name
     sizes = {name: float(size) for name, size in memory.parts.items()}
     segments = [
         Part(name.replace("_", " "), from_si(size, "GiB"), capacity(size), MEMORY_COLOURS.get(name, 9))
@@ -136,7 +136,7 @@ def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
         Row(row.name, 0.0, from_si(row.hbm_bytes / row.time, "GB/s"), _hbm_label(row, core.hbm_bandwidth), 0)
         for row in rows[:_SHOWN_OPERATORS]
     ]
-    rank = rank_name(estimate.resolved)
+    rank = estimate.resolved.core.rank_name
     limit = Limit(from_si(core.hbm_bandwidth, "GB/s"), f"peak {bandwidth(core.hbm_bandwidth)} per {rank}")
     mean = float(estimate.hbm_bandwidth_utilization)
     alt = f"HBM bandwidth used per {rank}: {percent(mean)} of the peak over the whole step."

@@ -127,13 +127,6 @@ def configuration(resolved: Resolved) -> str:
     )
 
 
-def rank_name(resolved: Resolved) -> str:
-    """What one rank is called on this system."""
-    if resolved.core.chip.family == "gpu":
-        return "GPU"
-    return "logical core" if resolved.core.cores_per_rank > 1 else "core"
-
-
 def complaint(error: Trn2ModelError) -> str:
     """One clear message for a scenario that means nothing or that the hardware cannot run."""
     if not isinstance(error, InvalidInputError):
