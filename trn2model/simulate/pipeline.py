@@ -169,10 +169,6 @@ class PipelineTrace:
         whole = self.total_time * self.num_stages
         return float(self.bubble_time.sum()) / whole if whole > 0.0 else 0.0
 
-    def kind_names(self) -> list[str]:
-        """Kind of each task in words."""
-        return [KINDS[code] for code in self.kind.tolist()]
-
 
 def simulate_pipeline(
     schedule: str,

@@ -228,18 +228,6 @@ class AutoDegree(int):
         return f"{int(self)} (chosen by auto)"
 
 
-def plan_validity(
-    plan: ParallelPlan, limits: PlanLimits, workload: Workload
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which plans mean something, and the first rule that each of the others breaks."""
-    code = np.full(plan.shape, -1, dtype=np.int64)
-    for index, rule in enumerate(RULES):
-        if workload in rule.workloads:
-            broken = rule.broken(plan, limits)
-            code = np.where((code < 0) & broken, index, code)
-    return code < 0, code
-
-
 def check_plan(plan: ParallelPlan, limits: PlanLimits, workload: Workload, auto: Collection[str] = ()) -> None:
     """Raise on the first plan that means nothing.
 
@@ -393,8 +381,6 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("dp_prefill_replicas", SERVE, lambda plan, limits: plan.dp <= limits.prefill_replicas, _decode_replicas),
     Rule("ranks", BOTH, lambda plan, limits: plan.num_ranks > limits.num_ranks, _ranks),
 )
-#: reason codes of `plan_validity`
-REASONS: Final[tuple[str, ...]] = tuple(rule.reason for rule in RULES)
 
 REQUEST_RULES: Final[tuple[RequestRule, ...]] = (
     RequestRule("compiled_batch", lambda requests: requests.concurrency > requests.compiled_batch, _graph_batch),

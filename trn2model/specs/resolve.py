@@ -136,11 +136,6 @@ class Resolved:
     price: Figure | None
     notes: tuple[str, ...]
 
-    @property
-    def compiled_batch(self) -> Column:
-        """Batch of the static decode graph."""
-        return self.requests.compiled_batch
-
     def to_dict(self) -> dict[str, Any]:
         """Scenario as JSON values, with every "auto" replaced by what it became."""
         decided: dict[str, Any] = {name: _integers(getattr(self.plan, name)) for name in PLAN_COLUMNS}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +12,13 @@ from trn2model.formulas import Numeric, memory, pipeline
 from trn2model.model.activations import MASK_BYTES, saved_bytes
 from trn2model.model.calls import kv_shard_bytes
 from trn2model.model.layers import RankWork
-from trn2model.model.result import MemoryUse, reserve_bytes, scalar
+from trn2model.model.result import MemoryUse, reserve_bytes
 from trn2model.model.stages import (
     ParameterShare,
     StageTable,
     fullest_stage,
     model_states,
-    parameter_shares,
-    stage_table,
-    training_optimizer,
 )
-from trn2model.model.training.compute import adapter_parameters, training_work
-from trn2model.network.cost import plan_network
 from trn2model.specs.numerics import Optimizer
 from trn2model.specs.plan import saved_groups
 from trn2model.specs.resolve import Resolved
@@ -117,28 +111,3 @@ def _in_flight(resolved: Resolved, stages: StageTable) -> NDArray[np.float64]:
         return np.broadcast_to(plan.num_microbatches, stages.position.shape)
     where = np.zeros_like(stages.position) if schedule == "zb-h1" else stages.position
     return np.asarray(pipeline.in_flight_microbatches(plan.pp, where, plan.interleave, plan.num_microbatches))
-
-
-class BlockMemory(NamedTuple):
-    """Bytes of one rank of the stage that holds most."""
-
-    states: Numeric
-    activations: Numeric
-
-
-def block_memory(resolved: Resolved) -> BlockMemory:
-    """Parameters with gradients and optimizer state, and activations, of the transformer blocks of a rank.
-
-    References
-    ----------
-    .. [1] korthikanti-2022
-    """
-    plan, network, work = resolved.plan, plan_network(resolved), training_work(resolved)
-    stages = stage_table(resolved.model, plan.pp, plan.interleave)
-    counts = stages.counts.copy()
-    counts[:, -2:] = 0.0
-    blocks = replace(stages, counts=counts)
-    shares = parameter_shares(resolved, blocks, adapter_parameters(resolved, work), network)
-    parts = stage_memory(resolved, blocks, work, shares, training_optimizer(resolved)).parts
-    states = parts["weights"] + parts["gradients"] + parts["optimizer"]
-    return BlockMemory(scalar(states.max(axis=0)), scalar(parts["activations"].max(axis=0)))
