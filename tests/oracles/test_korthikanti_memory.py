@@ -38,7 +38,7 @@ def _block_memory(resolved: Resolved) -> tuple[float, float]:
     counts[:, -2:] = 0.0
     blocks = replace(stages, counts=counts)
     shares = parameter_shares(resolved, blocks, network=plan_network(resolved))
-    parts = stage_memory(resolved, blocks, work, shares, training_optimizer(resolved)).parts
+    parts = stage_memory(resolved, blocks, work, shares, adam=training_optimizer(resolved)).parts
     states = parts["weights"] + parts["gradients"] + parts["optimizer"]
     return float(states.max()), float(parts["activations"].max())
 

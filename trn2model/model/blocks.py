@@ -86,7 +86,7 @@ def rank_table(
 
 
 def block_times(
-    resolved: Resolved, blocks: Blocks, table: OperatorTable, passes: Sequence[int] = (0,), ran: Numeric = 1.0
+    resolved: Resolved, blocks: Blocks, table: OperatorTable, *, passes: Sequence[int] = (0,), ran: Numeric = 1.0
 ) -> Floats:
     r"""Time of passes over each block, shape (passes, blocks, ...) [s].
 

@@ -164,7 +164,7 @@ def _grouped_attention(spec: Attention, hidden: float, work: RankWork) -> list[O
         operators.append(_qk_norm(rotated, work))
     if spec.rotary:
         operators.append(_rotary(rotated, work))
-    operators.append(_attention_core(spec, heads, kv_heads, spec.head_size, value_size, work))
+    operators.append(_attention_core(spec, work, heads, kv_heads, qk_size=spec.head_size, v_size=value_size))
     operators.append(Operator("output", work.tokens, heads * value_size, hidden, 1.0, weighted=True))
     return operators
 
@@ -196,18 +196,18 @@ def _latent_core(spec: Attention, latent: LatentAttention, heads: Numeric, work:
         qk_size = latent.nope_head_size + latent.rope_size
         return [
             Operator("kv_up", work.tokens, latent.latent_size, columns, 1.0, weighted=True),
-            _attention_core(spec, heads, heads, qk_size, latent.value_head_size, work),
+            _attention_core(spec, work, heads, heads, qk_size=qk_size, v_size=latent.value_head_size),
         ]
     absorbed = latent.latent_size + latent.rope_size
     return [
         Operator("absorb_query", work.tokens, latent.nope_head_size, latent.latent_size, heads, weighted=True),
-        _attention_core(spec, heads, 1.0, absorbed, latent.latent_size, work),
+        _attention_core(spec, work, heads, 1.0, qk_size=absorbed, v_size=latent.latent_size),
         Operator("absorb_value", work.tokens, latent.latent_size, latent.value_head_size, heads, weighted=True),
     ]
 
 
 def _attention_core(
-    spec: Attention, heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork
+    spec: Attention, work: RankWork, heads: Numeric, kv_heads: Numeric, *, qk_size: float, v_size: float
 ) -> Operator:
     visible = _visible_tokens(spec, work)
     causal = work.query_tokens * visible
@@ -217,7 +217,7 @@ def _attention_core(
     width = qk_size + (v_size if spec.latent is None else 0.0)
     read = _read_heads(spec, heads, kv_heads, work) * width
     cached = _cache_read(spec, visible, read, work) if work.decode else 0.0
-    stream = 0.0 if work.decode else _flash_stream(spec, heads, kv_heads, qk_size, v_size, work)
+    stream = 0.0 if work.decode else _flash_stream(spec, work, heads, kv_heads, qk_size=qk_size, v_size=v_size)
     busy = _lane_factor(work.sequences * work.query_tokens * heads, work) if work.decode else 1.0
     return Operator(
         "attention",
@@ -254,7 +254,7 @@ def _cache_read(spec: Attention, visible: Numeric, elements_per_token: Numeric, 
 
 
 def _flash_stream(
-    spec: Attention, heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork
+    spec: Attention, work: RankWork, heads: Numeric, kv_heads: Numeric, *, qk_size: float, v_size: float
 ) -> Numeric:
     return work.sequences * attention.flash_hbm_bytes(
         work.query_tokens / work.cp,
@@ -276,7 +276,7 @@ def _lane_factor(rows: Numeric, work: RankWork) -> Numeric:
 
 
 def _feed_forward(
-    prefix: str, rows: Numeric, hidden: float, width: Numeric, count: Numeric, gated: bool, work: RankWork
+    prefix: str, work: RankWork, rows: Numeric, hidden: float, *, width: Numeric, count: Numeric, gated: bool
 ) -> list[Operator]:
     inner = rows * width * count
     kind = float(gated)
@@ -296,7 +296,7 @@ def _feed_forward(
 
 
 def _mlp(spec: Mlp, hidden: float, work: RankWork) -> list[Operator]:
-    return _feed_forward("", work.tokens, hidden, spec.ffn_size / work.tp, 1.0, spec.gated, work)
+    return _feed_forward("", work, work.tokens, hidden, width=spec.ffn_size / work.tp, count=1.0, gated=spec.gated)
 
 
 def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
@@ -320,7 +320,8 @@ def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
     routed_copies = np.minimum(experts, gathered * spec.experts_per_token)
     touched = (distinct + work.expert_padding * (routed_copies - distinct)) / work.ep
     busy = np.clip(touched, 1.0, local)
-    expert = _feed_forward("expert_", rows * local / busy, hidden, spec.ffn_size / work.tp, busy, spec.gated, work)
+    width = spec.ffn_size / work.tp
+    expert = _feed_forward("expert_", work, rows * local / busy, hidden, width=width, count=busy, gated=spec.gated)
     operators += [replace(operator, gathered=work.decode and operator.weighted) for operator in expert]
     summed = work.tokens * spec.experts_per_token
     summed = summed + work.dense_experts * np.maximum(work.expert_sum_passes * gathered * local - summed, 0.0)
@@ -335,5 +336,5 @@ def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
     )
     if spec.shared_ffn_size:
         width = spec.shared_ffn_size / work.tp
-        operators += _feed_forward("shared_", work.tokens, hidden, width, 1.0, spec.gated, work)
+        operators += _feed_forward("shared_", work, work.tokens, hidden, width=width, count=1.0, gated=spec.gated)
     return operators

@@ -1,10 +1,9 @@
 """Event-driven pipeline schedule: the oracle of the closed forms, and what the Gantt chart draws.
 
 An order is an array of rows (kind, chunk, microbatch). Virtual stage ``chunk * num_stages + stage`` follows
-``chunk * num_stages + stage - 1``. No durations here: `simulate.pipeline` turns orders into times.
-
-Each stage runs its tasks in the order of `simulate.schedules`; a task starts as soon as its stage is free and what
-it needs has arrived. Transfers are asynchronous: they delay the receiver and never occupy a stage.
+``chunk * num_stages + stage - 1``. Each stage runs its tasks in the order of its schedule; a task starts as soon as
+its stage is free and what it needs has arrived. Transfers are asynchronous: they delay the receiver and never occupy a
+stage.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ class ActivationTimeline(NamedTuple):
 class PipelineTrace:
     """One training step's pipeline schedule in time.
 
-    Task arrays are aligned and sorted by stage, then by start; `kind` holds codes into ``schedules.KINDS``.
+    Task arrays are aligned and sorted by stage, then by start; `kind` holds codes into `KINDS`.
     """
 
     schedule: str
@@ -221,13 +220,16 @@ def simulate_pipeline(
     if not 0.0 <= held_fraction <= 1.0:
         raise InvalidInputError("held_fraction", held_fraction, "0 to 1", "give a share")
     durations = np.stack([forward, backward, weight])
-    queues = [_queue(order, stage, durations, link, num_microbatches) for stage, order in enumerate(orders)]
+    queues = [
+        _queue(order, stage, durations, link, num_microbatches=num_microbatches) for stage, order in enumerate(orders)
+    ]
     ends = _run(queues, 3 * forward.size * num_microbatches)
+    held = held_fraction if schedule == "zb-h1" else 0.0
     timelines = [
-        _activations(order, end, durations[:, stage], kept[stage], held_fraction if schedule == "zb-h1" else 0.0)
+        _activations(order, end, durations[:, stage], kept[stage], held_fraction=held)
         for stage, (order, end) in enumerate(zip(orders, ends, strict=True))
     ]
-    return _trace(schedule, num_microbatches, orders, durations, ends, timelines)
+    return _trace(schedule, num_microbatches, orders, durations, ends=ends, held=timelines)
 
 
 class _Queue(NamedTuple):
@@ -259,7 +261,7 @@ def _table(value: ArrayLike, field: str, shape: tuple[int, int], *, split: bool)
     return np.broadcast_to(given, shape).astype(np.float64)
 
 
-def _queue(order: Order, stage: int, durations: Floats, link: Floats, num_microbatches: int) -> _Queue:
+def _queue(order: Order, stage: int, durations: Floats, link: Floats, *, num_microbatches: int) -> _Queue:
     num_stages, interleave = durations.shape[1:]
     last = num_stages * interleave - 1
     kind, chunk, microbatch = order[:, 0], order[:, 1], order[:, 2]
@@ -313,7 +315,7 @@ class _Held(NamedTuple):
     peak_count: int
 
 
-def _activations(order: Order, end: Floats, durations: Floats, kept: Floats, held_fraction: float) -> _Held:
+def _activations(order: Order, end: Floats, durations: Floats, kept: Floats, *, held_fraction: float) -> _Held:
     """Activations of a stage: taken when a forward starts, given back when its backward (or weight) task ends."""
     kind, chunk = order[:, 0], order[:, 1]
     change = np.select(
@@ -333,6 +335,7 @@ def _trace(
     num_microbatches: int,
     orders: Sequence[Order],
     durations: Floats,
+    *,
     ends: Sequence[Floats],
     held: Sequence[_Held],
 ) -> PipelineTrace:

@@ -170,6 +170,7 @@ def plan_limits(
     model: ModelSpec,
     num_ranks: int,
     pipeline_schedule: str = "1f1b",
+    *,
     draft: ModelSpec | None = None,
     prefill_replicas: int = 0,
 ) -> PlanLimits:

@@ -184,7 +184,7 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
         raise InvalidPlanError("saved_operators", scenario.saved_operators, allowed, "set recompute to full")
     num_ranks = system.num_chips * scenario.count * core.ranks_per_chip
     apart = scenario.prefill_replicas if workload == "serve" else 0
-    limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft, apart)
+    limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft=draft, prefill_replicas=apart)
     plan = _plan(scenario, limits, _preferred_tp(system, core))
     auto = [name for name in PLAN_COLUMNS if isinstance(getattr(scenario, name), str)]
     check_plan(plan, limits, workload, auto)
@@ -209,7 +209,7 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
         profile=chosen,
         price_option=option,
         price=system.prices.get(option),
-        notes=(*extrapolated, *_notes(scenario, workload, system, model, plan, num_ranks)),
+        notes=(*extrapolated, *_notes(scenario, workload, system, model, plan=plan, num_ranks=num_ranks)),
     )
 
 
@@ -346,7 +346,7 @@ def _auto_bucket(tokens: Column, chunk: int, system: System) -> Column:
 
 
 def _notes(
-    scenario: Scenario, workload: Workload, system: System, model: ModelSpec, plan: ParallelPlan, num_ranks: int
+    scenario: Scenario, workload: Workload, system: System, model: ModelSpec, *, plan: ParallelPlan, num_ranks: int
 ) -> tuple[str, ...]:
     notes = []
     if not system.supports_lnc:

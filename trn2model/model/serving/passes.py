@@ -53,15 +53,23 @@ def prefill_work(
     query_tokens: Numeric,
     context_tokens: Numeric,
     prompts: Numeric = 1.0,
+    *,
     span_tokens: Numeric = 0.0,
 ) -> RankWork:
     """What one rank computes for prompts in one pass, or in the mean over their chunks."""
     plan = resolved.plan
     sequences = np.ceil(prompts / plan.ep)
     tokens = sequences * query_tokens / plan.cp
-    shard = tokens / plan.tp if resolved.scenario.sequence_parallel else tokens
-    routed = prompts * query_tokens / plan.cp
-    work = _work(resolved, tokens, shard, routed, sequences, query_tokens, context_tokens, decode=False)
+    work = _work(
+        resolved,
+        tokens=tokens,
+        shard_tokens=tokens / plan.tp if resolved.scenario.sequence_parallel else tokens,
+        routed_tokens=prompts * query_tokens / plan.cp,
+        sequences=sequences,
+        query_tokens=query_tokens,
+        context_tokens=context_tokens,
+        decode=False,
+    )
     return replace(work, span_tokens=span_tokens)
 
 
@@ -70,13 +78,22 @@ def decode_work(
     sequences: Numeric,
     tokens_per_sequence: Numeric,
     context_tokens: Numeric,
+    *,
     span_tokens: Numeric = 0.0,
 ) -> RankWork:
     """What one rank computes in one decode step; the expert-parallel ranks share the batch."""
     local = np.ceil(sequences / resolved.plan.ep)
     tokens = local * tokens_per_sequence
-    routed = sequences * tokens_per_sequence
-    work = _work(resolved, tokens, tokens, routed, local, tokens_per_sequence, context_tokens, decode=True)
+    work = _work(
+        resolved,
+        tokens=tokens,
+        shard_tokens=tokens,
+        routed_tokens=sequences * tokens_per_sequence,
+        sequences=local,
+        query_tokens=tokens_per_sequence,
+        context_tokens=context_tokens,
+        decode=True,
+    )
     return replace(work, span_tokens=span_tokens)
 
 
@@ -156,13 +173,13 @@ def scaled(one: Pass, factor: Numeric) -> Pass:
 
 def _work(
     resolved: Resolved,
+    *,
     tokens: Numeric,
     shard_tokens: Numeric,
     routed_tokens: Numeric,
     sequences: Numeric,
     query_tokens: Numeric,
     context_tokens: Numeric,
-    *,
     decode: bool,
 ) -> RankWork:
     plan = resolved.plan

@@ -259,12 +259,12 @@ def prefill_pass(resolved: Resolved, network: Network, prompts: Numeric | None =
     chunk = chunk if static else bucket / chunks
     cached = requests.input_tokens - requests.prefill_tokens
     context = cached + (chunks + 1.0) * chunk / 2.0
-    work = prefill_work(resolved, chunk, context, prompts, chunks * chunk)
+    work = prefill_work(resolved, chunk, context, prompts, span_tokens=chunks * chunk)
     whole = scaled(serving_pass(resolved, work, network, work.sequences), chunks)
     if resolved.draft is None:
         return whole, work
     small = draft_resolved(resolved, resolved.draft)
-    guess = prefill_work(small, chunk, context, prompts, chunks * chunk)
+    guess = prefill_work(small, chunk, context, prompts, span_tokens=chunks * chunk)
     return with_draft(whole, scaled(serving_pass(small, guess, plan_network(small), guess.sequences), chunks)), work
 
 
@@ -287,11 +287,11 @@ def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric, s
     requests = resolved.requests
     per_sequence = 1.0 + requests.draft_tokens
     group = np.ceil(requests.compiled_batch / resolved.plan.pp)
-    work = decode_work(resolved, group, per_sequence, context_tokens, span_tokens)
+    work = decode_work(resolved, group, per_sequence, context_tokens, span_tokens=span_tokens)
     step = serving_pass(resolved, work, network, work.tokens)
     if resolved.draft is not None:
         small = draft_resolved(resolved, resolved.draft)
-        guess = decode_work(small, group, 1.0, context_tokens, span_tokens)
+        guess = decode_work(small, group, 1.0, context_tokens, span_tokens=span_tokens)
         drafts = serving_pass(small, guess, plan_network(small), guess.tokens)
         step = with_draft(step, scaled(drafts, requests.draft_tokens))
     return _in_groups(step, np.ceil(requests.compiled_batch / group), resolved.plan.pp)

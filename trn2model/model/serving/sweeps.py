@@ -85,20 +85,20 @@ def operating_point(scenario: Scenario, max_ttft: float | None = None, max_tpot:
     most = largest_concurrency(scenario)
     tried = _candidates(max(most, 1))
     estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
-    best = _best(estimate, tried, most, max_ttft, max_tpot)
+    best = _best(estimate, tried, most, max_ttft=max_ttft, max_tpot=max_tpot)
     if best is None:
         return _no_point(estimate, most, max_ttft, max_tpot)
     if tried[best] >= _EACH and most > _EACH:
         around = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
         tried = np.union1d(tried, np.arange(around[0], around[1] + 1))
         estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
-        best = _best(estimate, tried, most, max_ttft, max_tpot) or 0
-    limited, message = _why(estimate, tried, best, most, max_tpot)
-    return _point(estimate, best, int(tried[best]), most, limited, message)
+        best = _best(estimate, tried, most, max_ttft=max_ttft, max_tpot=max_tpot) or 0
+    limited, message = _why(estimate, tried, best, most, max_tpot=max_tpot)
+    return _point(estimate, best, int(tried[best]), most, limited_by=limited, message=message)
 
 
 def _best(
-    estimate: ServingEstimate, tried: NDArray[np.int64], most: int, max_ttft: float | None, max_tpot: float | None
+    estimate: ServingEstimate, tried: NDArray[np.int64], most: int, *, max_ttft: float | None, max_tpot: float | None
 ) -> int | None:
     """Row of the largest throughput within the limits, the first of equals; None where no row keeps them."""
     late = np.asarray(estimate.ttft) > (np.inf if max_ttft is None else max_ttft / _AS_GOOD)
@@ -139,7 +139,7 @@ def _candidates(most: int) -> NDArray[np.int64]:
 def _no_point(estimate: ServingEstimate, most: int, max_ttft: float | None, max_tpot: float | None) -> OperatingPoint:
     """Point of no request, with every limit that a single one breaks."""
     if most < 1:
-        return _point(estimate, 0, 0, most, "memory", _no_room(estimate))
+        return _point(estimate, 0, 0, most, limited_by="memory", message=_no_room(estimate))
     ttft, tpot = float(np.ravel(estimate.ttft)[0]), float(np.ravel(estimate.tpot_with_stalls)[0])
     late = max_ttft is not None and ttft > max_ttft
     said = []
@@ -148,7 +148,7 @@ def _no_point(estimate: ServingEstimate, most: int, max_ttft: float | None, max_
         said.append(f"a prompt takes {_time(ttft)} to its first token, {limit}: no concurrency keeps it")
     if max_tpot is not None and tpot > max_tpot:
         said.append(f"even one request takes {_time(tpot)} per token, limit {_time(max_tpot)}")
-    return _point(estimate, 0, 0, most, "ttft" if late else "tpot", "; ".join(said))
+    return _point(estimate, 0, 0, most, limited_by="ttft" if late else "tpot", message="; ".join(said))
 
 
 def _no_room(estimate: ServingEstimate) -> str:
@@ -176,7 +176,7 @@ def _no_room(estimate: ServingEstimate) -> str:
 
 
 def _why(
-    estimate: ServingEstimate, tried: NDArray[np.int64], best: int, most: int, max_tpot: float | None
+    estimate: ServingEstimate, tried: NDArray[np.int64], best: int, most: int, *, max_tpot: float | None
 ) -> tuple[str, str]:
     """What keeps a point from more throughput, and a sentence on it."""
     rate, tpot = np.ravel(estimate.output_tokens_per_s), np.ravel(estimate.tpot_with_stalls)
@@ -204,7 +204,7 @@ def _why(
 
 
 def _point(
-    estimate: ServingEstimate, row: int, concurrency: int, most: int, limited: str, message: str
+    estimate: ServingEstimate, row: int, concurrency: int, most: int, *, limited_by: str, message: str
 ) -> OperatingPoint:
     one = 0.0 if concurrency == 0 else 1.0
     return OperatingPoint(
@@ -215,7 +215,7 @@ def _point(
         output_tokens_per_s=one * float(np.ravel(estimate.output_tokens_per_s)[row]),
         output_tokens_per_s_per_chip=one * float(np.ravel(estimate.output_tokens_per_s_per_chip)[row]),
         max_concurrency=most,
-        limited_by=limited,
+        limited_by=limited_by,
         message=message,
     )
 

@@ -128,7 +128,9 @@ def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
     table = _passes(blocks.operators, resolved, work)
     redone = _redone(blocks.operators, resolved, flash=work.flash).reshape(-1, *(1,) * len(resolved.plan.shape))
     ran = np.stack([*np.ones((3, *redone.shape)), redone])
-    forward, backward_input, backward_weight, recompute = block_times(resolved, blocks, table, _FORWARD_TWICE, ran)
+    forward, backward_input, backward_weight, recompute = block_times(
+        resolved, blocks, table, passes=_FORWARD_TWICE, ran=ran
+    )
     time, flop, moved = (a.reshape(3, -1, *resolved.plan.shape) for a in (table.time, table.flop, table.hbm_bytes))
     return TrainingCompute(
         blocks=blocks,

@@ -32,7 +32,7 @@ def activation_bytes_per_block(resolved: Resolved, work: RankWork) -> NDArray[np
     kept = saved_groups(scenario.recompute, scenario.saved_operators)
     saved = np.zeros((len(model.layer_kinds) + 2, *resolved.plan.shape))
     for index, layer in enumerate(model.layer_kinds):
-        saved[index] = saved_bytes(layer, model, work, scenario.recompute, kept)
+        saved[index] = saved_bytes(layer, model, work, scenario.recompute, kept=kept)
     mask = MASK_BYTES if model.dropout else 0.0
     saved[-2] = work.shard_tokens * model.hidden_size * mask
     saved[-1] = 2.0 * work.shard_tokens * model.hidden_size * work.element_bytes
@@ -51,7 +51,7 @@ def buffer_bytes(resolved: Resolved, work: RankWork, gathered_layer: NDArray[np.
     kept = saved_groups(scenario.recompute, scenario.saved_operators)
     transient: Numeric = np.zeros(plan.shape)
     for kind in model.layer_kinds:
-        redone = saved_bytes(kind, model, work, "selective") - saved_bytes(kind, model, work, "selective", kept)
+        redone = saved_bytes(kind, model, work, "selective") - saved_bytes(kind, model, work, "selective", kept=kept)
         shards = 2.0 if scenario.context_parallel_method == "ring" else work.cp
         passed = np.where(np.asarray(work.cp) > 1.0, shards * kv_shard_bytes(kind, work), 0.0)
         transient = np.maximum(transient, redone + passed)
@@ -76,7 +76,7 @@ class StageMemory:
 
 
 def stage_memory(
-    resolved: Resolved, stages: StageTable, work: RankWork, shares: Sequence[ParameterShare], adam: Optimizer
+    resolved: Resolved, stages: StageTable, work: RankWork, shares: Sequence[ParameterShare], *, adam: Optimizer
 ) -> StageMemory:
     """HBM of one rank of every stage, and the use of the fullest."""
     plan = resolved.plan

@@ -175,7 +175,7 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
     plan, network = resolved.plan, plan_network(resolved)
     parts = _parts(resolved, network)
     step_time = sum(parts.time.values(), np.zeros(plan.shape))
-    memory = stage_memory(resolved, parts.stages, parts.work, parts.shares, parts.adam)
+    memory = stage_memory(resolved, parts.stages, parts.work, parts.shares, adam=parts.adam)
     executed, model_flop, forward = _flop(resolved, parts)
     blocks = parts.compute.blocks
     peak = mfu_flop_rate(resolved) * step_time
