@@ -24,14 +24,14 @@ _FP32_BYTES: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One kind of collective: payload of a call, and calls per microbatch in each block, shape (blocks, ...)."""
+    """One kind of collective of a pass."""
 
-    axis: str
-    op: str
-    message_bytes: Numeric
-    forward: NDArray[np.float64]
-    backward: NDArray[np.float64]
-    cost: CollectiveCost
+    axis: str  # "tp", "cp" or "ep"
+    op: str  # as `network` names it
+    message_bytes: Numeric  # payload of a call, shape (...) [B]
+    forward: NDArray[np.float64]  # calls per microbatch, shape (blocks, ...)
+    backward: NDArray[np.float64]  # calls per microbatch, shape (blocks, ...)
+    cost: CollectiveCost  # of one call
 
 
 def microbatch_calls(
@@ -194,13 +194,13 @@ def _kv_width(layer: Layer, work: RankWork) -> Numeric:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Activations and gradients between neighbouring stages: payload and sends of one microbatch or pass."""
+    """Activations and gradients between neighbouring stages."""
 
     axis: ClassVar = "pp"
     op: ClassVar = "permute"
-    message_bytes: Numeric
-    count: Numeric
-    cost: CollectiveCost
+    message_bytes: Numeric  # payload of a send, shape (...) [B]
+    count: Numeric  # sends of a stage per microbatch, or of a whole pass of serving
+    cost: CollectiveCost  # of one send
 
     @property
     def time(self) -> Numeric:

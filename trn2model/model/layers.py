@@ -18,40 +18,30 @@ from trn2model.specs.numerics import dtype
 
 @dataclass(frozen=True, slots=True)
 class RankWork:
-    """What one rank computes in one pass: tokens, contexts and its share of the model.
+    """What one rank computes in one pass: tokens, contexts and its share of the model; plan axes are the last ones."""
 
-    `tokens` are the rows of its GEMMs; `shard_tokens` those of operators outside the tensor-parallel region
-    (fewer under sequence parallelism); `routed_tokens` come from all expert-parallel ranks together. `query_tokens` and
-    `context_tokens` are per sequence and whole, `cp` ranks share the pairs. `span_tokens` above the queries: the pass
-    is the mean of many whose queries cover a stretch of that many positions around these. `decode` reads the context of
-    the KV cache and absorbs the MLA projections. `expert_padding` 1 reads one expert for every routed token, however
-    many tokens share an expert. In decode a row of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle
-    ones too. `kv_expansion` 1 reads keys and values once for every query head; `dense_experts` 1 runs every expert on
-    every token of a prompt and adds up all their outputs in `expert_sum_passes`.
-    """
-
-    tokens: Numeric
-    shard_tokens: Numeric
-    sequences: Numeric
-    query_tokens: Numeric
-    context_tokens: Numeric
-    tp: Numeric
-    cp: Numeric
-    ep: Numeric
-    routed_tokens: Numeric
-    element_bytes: float
-    kv_element_bytes: float
-    moe_imbalance: Numeric
-    flash: bool
-    decode: bool
-    query_block: float
-    span_tokens: Numeric = 0.0
-    expert_padding: float = 0.0
-    lanes: float = 1.0
-    lane_padding: float = 0.0
-    kv_expansion: float = 0.0
-    dense_experts: float = 0.0
-    expert_sum_passes: float = 1.0
+    tokens: Numeric  # rows of its GEMMs
+    shard_tokens: Numeric  # rows of operators outside the tensor-parallel region, fewer under sequence parallelism
+    sequences: Numeric  # of this rank
+    query_tokens: Numeric  # per sequence and whole; cp ranks share the pairs
+    context_tokens: Numeric  # per sequence and whole, those of the queries included
+    tp: Numeric  # tensor-parallel ranks
+    cp: Numeric  # context-parallel ranks
+    ep: Numeric  # expert-parallel ranks
+    routed_tokens: Numeric  # that come to a rank's experts from all expert-parallel ranks together
+    element_bytes: float  # of an activation [B]
+    kv_element_bytes: float  # of the KV cache [B]
+    moe_imbalance: Numeric  # load of the busiest expert over the mean, >= 1 [1]
+    flash: bool  # scores stay on the chip
+    decode: bool  # reads its context from the KV cache and absorbs the MLA projections
+    query_block: float  # queries per tile of the attention kernel [token]
+    span_tokens: Numeric = 0.0  # above the queries: the mean of many passes over a stretch of that many positions
+    expert_padding: float = 0.0  # 1: one read of an expert per routed token; 0: one for all its tokens [1]
+    lanes: float = 1.0  # of the vector engines, one per row of scores in decode
+    lane_padding: float = 0.0  # 1: a row of scores waits for idle lanes too; 0: no [1]
+    kv_expansion: float = 0.0  # 1: keys and values are read once per query head; 0: per group [1]
+    dense_experts: float = 0.0  # 1: every expert runs on every token of a prompt; 0: on its own [1]
+    expert_sum_passes: float = 1.0  # over the outputs of all experts, where they all run [1]
 
 
 def activation_bytes(precision: str) -> float:

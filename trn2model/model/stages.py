@@ -23,15 +23,13 @@ from trn2model.specs.resolve import Resolved
 class StageTable:
     """Runs of equal neighbouring stages of each plan, in the order of the pipeline.
 
-    `counts` has shape (runs, kinds + 2, ...): layers of each kind on a stage, then embedding and head (0 or 1).
-    `position` is the place of the run's first stage in the pipeline and `length` its number of stages; short tables
-    repeat their first row with length 0. `totals` sums the blocks over the whole pipeline.
+    Short tables of a batch repeat their first row with length 0.
     """
 
-    counts: NDArray[np.float64]
-    position: NDArray[np.float64]
-    length: NDArray[np.float64]
-    totals: NDArray[np.float64]
+    counts: NDArray[np.float64]  # of each block on a stage: layers of a kind, embedding, head, (runs, blocks, ...)
+    position: NDArray[np.float64]  # of the first stage of a run in the pipeline, shape (runs, ...)
+    length: NDArray[np.float64]  # stages of a run, shape (runs, ...)
+    totals: NDArray[np.float64]  # of each block in the whole pipeline, shape (blocks, ...)
 
     def sums(self, per_block: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums over the blocks of a stage of each run, shape (runs, ...)."""
@@ -133,26 +131,22 @@ def _padded(rows: NDArray[np.float64], depth: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class ParameterShare:
-    """Parameters of one rank that the ranks of some axes hold copies of; arrays have shape (stages, ...).
+    """Parameters of one rank that the ranks of some axes hold copies of; arrays have shape (runs, ...)."""
 
-    ZeRO spreads states over `shards` of those ranks. `trained` parameters have gradients and optimizer state: all
-    of them, or the adapters beside a frozen base.
-    """
-
-    axes: tuple[str, ...]
-    shards: Numeric
-    parameters: NDArray[np.float64]
-    weight_bytes: NDArray[np.float64]
-    trained: NDArray[np.float64]
+    axes: tuple[str, ...]  # whose ranks hold copies
+    shards: Numeric  # ranks over which ZeRO spreads the states, shape (...)
+    parameters: NDArray[np.float64]  # [1]
+    weight_bytes: NDArray[np.float64]  # as stored [B]
+    trained: NDArray[np.float64]  # those with gradients and optimizer state: all, or a frozen base's adapters [1]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelStates:
-    """HBM of the three parts per stage, in bytes of shape (stages, ...)."""
+    """HBM of the states of a rank; arrays have shape (runs, ...)."""
 
-    weights: NDArray[np.float64]
-    gradients: NDArray[np.float64]
-    optimizer: NDArray[np.float64]
+    weights: NDArray[np.float64]  # [B]
+    gradients: NDArray[np.float64]  # [B]
+    optimizer: NDArray[np.float64]  # master copy and moments [B]
 
 
 def parameter_shares(

@@ -135,27 +135,24 @@ class ActivationTimeline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PipelineTrace:
-    """One training step's pipeline schedule in time.
+    """One training step's pipeline schedule in time; arrays of tasks are sorted by stage, then by start."""
 
-    Task arrays are aligned and sorted by stage, then by start; `kind` holds codes into `KINDS`.
-    """
-
-    schedule: str
-    num_stages: int
-    num_microbatches: int
-    interleave: int
-    stage: Ints
-    chunk: Ints
-    microbatch: Ints
-    kind: Ints
-    start: Floats
-    end: Floats
-    total_time: float
-    busy_time: Floats
-    peak_activation: Floats
-    peak_activation_time: Floats
-    peak_in_flight: Ints
-    activation: tuple[ActivationTimeline, ...]
+    schedule: str  # one of `SCHEDULES`
+    num_stages: int  # of the pipeline
+    num_microbatches: int  # of the step
+    interleave: int  # chunks per stage
+    stage: Ints  # of each task
+    chunk: Ints  # of each task
+    microbatch: Ints  # of each task
+    kind: Ints  # of each task, a code into `KINDS`
+    start: Floats  # of each task [s]
+    end: Floats  # of each task [s]
+    total_time: float  # end of the last task [s]
+    busy_time: Floats  # of each stage [s]
+    peak_activation: Floats  # of each stage, in the unit of what a forward keeps
+    peak_activation_time: Floats  # when each stage reaches it [s]
+    peak_in_flight: Ints  # microbatches, or chunks, that each stage holds at most
+    activation: tuple[ActivationTimeline, ...]  # what each stage holds over time
 
     @property
     def bubble_time(self) -> Floats:
@@ -365,20 +362,16 @@ def _trace(
 
 @dataclass(frozen=True, slots=True)
 class MemoryTimeline:
-    """HBM of a rank of one stage over a step, in bytes.
+    """HBM of a rank of one stage over a step."""
 
-    `fixed` are parts that stay; `activations` is a step function that takes its values from `time` on. `peak_bytes`
-    is reached at `peak_time`.
-    """
-
-    stage: int
-    fixed: Mapping[str, float]
-    time: Floats
-    activations: Floats
-    peak_bytes: float
-    peak_time: float
-    step_time: float
-    capacity_bytes: float
+    stage: int  # place in the pipeline
+    fixed: Mapping[str, float]  # parts that stay [B]
+    time: Floats  # from which on `activations` takes each of its values [s]
+    activations: Floats  # held by the stage [B]
+    peak_bytes: float  # all parts together [B]
+    peak_time: float  # [s]
+    step_time: float  # [s]
+    capacity_bytes: float  # of the rank [B]
 
 
 def simulate_step(estimate: TrainingEstimate, num_microbatches: int | None = None) -> PipelineTrace:

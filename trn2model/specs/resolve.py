@@ -117,24 +117,24 @@ TRAINIUM2_CORES_TP: Final = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
-    """A scenario with everything decided; `plan` and `requests` are float64 columns."""
+    """A scenario with everything decided."""
 
-    scenario: Scenario
-    workload: Workload
-    system: System
-    model: ModelSpec
-    draft: ModelSpec | None
-    core: LogicalCore
-    num_ranks: int
-    limits: PlanLimits
-    plan: ParallelPlan
-    requests: Requests
-    weight_dtype: str
-    kv_dtype: str
-    profile: Profile
-    price_option: str
-    price: Figure | None
-    notes: tuple[str, ...]
+    scenario: Scenario  # as given
+    workload: Workload  # "train" or "serve"
+    system: System  # one of the machines
+    model: ModelSpec  # architecture
+    draft: ModelSpec | None  # of speculative decoding
+    core: LogicalCore  # what one rank computes with
+    num_ranks: int  # of all machines, idle ones included
+    limits: PlanLimits  # what model and machine allow of a plan
+    plan: ParallelPlan  # columns of shape (...)
+    requests: Requests  # columns that broadcast against the plan's
+    weight_dtype: str  # as stored
+    kv_dtype: str  # as stored
+    profile: Profile  # constants
+    price_option: str  # such as on-demand
+    price: Figure | None  # of one system, if one is published [USD/h]
+    notes: tuple[str, ...]  # what was decided or left aside, in sentences
 
     def to_dict(self) -> dict[str, Any]:
         """Scenario as JSON values, with every "auto" replaced by what it became."""
@@ -330,7 +330,6 @@ def _requests(scenario: Scenario, system: System, plan: ParallelPlan) -> Request
     columns = broadcast_columns({"tp": plan.tp, **given})  # tp brings the shape of the plan
     return Requests(
         **{name: columns[name] for name in given},
-        prefix_hit=scenario.prefix_hit,
         prefill_chunk=scenario.prefill_chunk,
         draft_tokens=scenario.draft_tokens,
         acceptance=scenario.acceptance or 0.0,

@@ -33,19 +33,16 @@ _HEAD_OPERATORS = frozenset({"embedding", "final_norm", "lm_head", "sampling"})
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Time of one pass by part, what it moves, and its operators with how often each runs.
+    """One pass of serving, whole, through all stages; arrays end with the axes of the plans."""
 
-    `stage_time` is the share of the time for which the pass keeps the stage that works longest.
-    """
-
-    time: Numeric
-    stage_time: Numeric
-    parts: Mapping[str, Numeric]
-    hbm_bytes: Numeric
-    operators: OperatorTable
-    operator_blocks: tuple[str, ...]
-    operator_count: NDArray[np.float64]
-    communication: tuple[CommunicationUse, ...]
+    time: Numeric  # sum of the parts [s]
+    stage_time: Numeric  # share of it for which the pass keeps the stage that works longest [s]
+    parts: Mapping[str, Numeric]  # of the time: gemm, attention, elementwise, head, tp, cp, ep, pp, fixed ... [s]
+    hbm_bytes: Numeric  # of the ranks that one pass goes through [B]
+    operators: OperatorTable  # one row per operator of a block
+    operator_blocks: tuple[str, ...]  # block of each operator
+    operator_count: NDArray[np.float64]  # runs of each operator in the pass, shape (operators, ...)
+    communication: tuple[CommunicationUse, ...]  # collectives that take time
 
 
 def prefill_work(

@@ -118,36 +118,31 @@ def _head_notes(resolved: Resolved) -> list[str]:
 
 @dataclass(frozen=True)
 class ServingEstimate:
-    """Latency and throughput of one scenario; names are the JSON names, SI units, arrays for plan arrays.
+    """Latency and throughput of one scenario; names are the JSON names, arrays where the scenario holds arrays."""
 
-    `ttft` is of one prompt that finds its replica free, with the transfer of its cache where replicas prefill apart;
-    `tpot` is per token without prefill stalls, `tpot_with_stalls` on a full replica; `output_tokens_per_s` and
-    `request_latency` are of full replicas too.
-    """
-
-    resolved: Resolved
-    feasible: Any
-    ttft: Numeric
-    tpot: Numeric
-    tpot_with_stalls: Numeric
-    output_tokens_per_s: Numeric
-    output_tokens_per_s_per_chip: Numeric
-    max_concurrency: int | NDArray[np.int64]
-    kv_bytes_per_token: Numeric
-    kv_replication: Numeric
-    tokens_per_step: Numeric
-    request_latency: Numeric
-    kv_transfer_time: Numeric
-    time: Mapping[str, Mapping[str, Numeric]]
-    ttft_range: tuple[Numeric, Numeric]
-    tpot_range: tuple[Numeric, Numeric]
-    memory: MemoryUse
-    hbm_bandwidth_utilization: Numeric
-    cost: Cost
-    assumptions: tuple[str, ...]
-    prefill: Pass
-    decode: Pass
-    network: Network
+    resolved: Resolved  # scenario with everything decided
+    feasible: Any  # whether it fits into HBM
+    ttft: Numeric  # of a prompt that finds its replica free, transfer of its cache included [s]
+    tpot: Numeric  # per token, without stalls by prefill [s]
+    tpot_with_stalls: Numeric  # per token on a full replica [s]
+    output_tokens_per_s: Numeric  # of full replicas [token/s]
+    output_tokens_per_s_per_chip: Numeric  # over the rented chips [token/s]
+    max_concurrency: int | NDArray[np.int64]  # requests per replica that HBM holds
+    kv_bytes_per_token: Numeric  # over all layers, each head once [B]
+    kv_replication: Numeric  # copies of the cache over a tensor-parallel group [1]
+    tokens_per_step: Numeric  # expected from a decode step, above 1 with a draft [token]
+    request_latency: Numeric  # on a full replica, first to last [s]
+    kv_transfer_time: Numeric  # of a prompt's cache to its decode replica [s]
+    time: Mapping[str, Mapping[str, Numeric]]  # parts of ttft ("prefill") and of a decode step ("decode") [s]
+    ttft_range: tuple[Numeric, Numeric]  # low and high [s]
+    tpot_range: tuple[Numeric, Numeric]  # low and high [s]
+    memory: MemoryUse  # of the fullest rank
+    hbm_bandwidth_utilization: Numeric  # of decode [1]
+    cost: Cost  # of output tokens
+    assumptions: tuple[str, ...]  # what it takes for granted
+    prefill: Pass  # one prompt, all chunks
+    decode: Pass  # one step of the compiled batch
+    network: Network  # fabric and placement
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:

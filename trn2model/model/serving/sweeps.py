@@ -25,30 +25,26 @@ _AS_GOOD: Final = 1.0 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ServingSweep:
-    """Estimates over one swept field: `values` and the arrays of `estimate` have the same shape."""
+    """Estimates over one swept field."""
 
-    field: str
-    values: NDArray[np.int64]
-    estimate: ServingEstimate
+    field: str  # name in the scenario
+    values: NDArray[np.int64]  # of the field, shape (points,)
+    estimate: ServingEstimate  # with arrays of shape (points,)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """Largest throughput within memory and latency limits, per replica and in all.
+    """Largest throughput within memory and latency limits, per replica and in all."""
 
-    `concurrency` 0 means that not even one request meets them. `limited_by` is memory, tpot, ttft or range (the
-    largest concurrency there is); `message` says it in a sentence.
-    """
-
-    concurrency: int
-    ttft: float
-    tpot: float
-    tpot_with_stalls: float
-    output_tokens_per_s: float
-    output_tokens_per_s_per_chip: float
-    max_concurrency: int
-    limited_by: str
-    message: str
+    concurrency: int  # 0: not even one request meets the limits
+    ttft: float  # [s]
+    tpot: float  # without stalls by prefill [s]
+    tpot_with_stalls: float  # [s]
+    output_tokens_per_s: float  # of all replicas [token/s]
+    output_tokens_per_s_per_chip: float  # [token/s]
+    max_concurrency: int  # requests per replica that HBM holds
+    limited_by: str  # memory, tpot, ttft or range (the largest concurrency there is)
+    message: str  # why, in a sentence
 
     def to_dict(self) -> dict[str, Any]:
         """Point as JSON values."""

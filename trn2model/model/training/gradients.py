@@ -20,10 +20,10 @@ _TINY_TIME: Final = 1e-30
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Time of one microbatch on the heaviest stage, in seconds, in which the links are free while engines compute."""
+    """Time of one microbatch on the heaviest stage in which the links are free while engines compute."""
 
-    forward: Numeric
-    backward: Numeric
+    forward: Numeric  # shape (...) [s]
+    backward: Numeric  # shape (...) [s]
 
 
 def gradient_exchange(
@@ -60,15 +60,15 @@ def gradient_exchange(
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """One operation on one share: payload, calls per window of forward and of backward, and whether it recurs."""
+    """One operation on one share of the parameters."""
 
-    share: ParameterShare
-    op: str
-    scope: str
-    payload: Numeric
-    forward: Numeric
-    backward: Numeric
-    recurs: bool = False
+    share: ParameterShare  # whose gradients or weights move
+    op: str  # as `network` names it
+    scope: str  # whole, inside or across
+    payload: Numeric  # of a call, shape (...) [B]
+    forward: Numeric  # calls in the window of forward
+    backward: Numeric  # calls in the window of backward
+    recurs: bool = False  # in every microbatch, not once a step
 
 
 def _of_share(share: ParameterShare, network: Network, optimizer: Optimizer) -> list[_Exchange]:

@@ -62,17 +62,13 @@ def buffer_bytes(resolved: Resolved, work: RankWork, gathered_layer: NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class StageMemory:
-    """HBM of a rank of each run of equal stages; arrays have shape (runs, ...).
+    """HBM of a rank of each run of equal stages; arrays have shape (runs, ...)."""
 
-    `parts` are the bytes at the peak by part; `per_microbatch` is what one microbatch keeps for its backward pass on
-    the whole stage, and `in_flight` how many of them are kept at the peak.
-    """
-
-    parts: Mapping[str, NDArray[np.float64]]
-    per_microbatch: NDArray[np.float64]
-    in_flight: NDArray[np.float64]
-    heaviest: NDArray[np.int64]
-    use: MemoryUse
+    parts: Mapping[str, NDArray[np.float64]]  # at the peak [B]
+    per_microbatch: NDArray[np.float64]  # activations that one microbatch keeps for backward on the whole stage [B]
+    in_flight: NDArray[np.float64]  # microbatches kept at the peak [1]
+    heaviest: NDArray[np.int64]  # run that takes most, shape (...)
+    use: MemoryUse  # of that run
 
 
 def stage_memory(

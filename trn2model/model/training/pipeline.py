@@ -26,17 +26,13 @@ PHASES: Final = ("forward", "backward")
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """Times of one microbatch on a stage of each run of equal stages, shape (runs, ...), in seconds.
+    """Times of one microbatch on a stage of each run of equal stages, shape (runs, ...)."""
 
-    `forward` and `input_gradient` hold the exposed communication and `input_gradient` what is computed again;
-    `transfer` is one send to the neighbour.
-    """
-
-    stages: StageTable
-    forward: Floats
-    input_gradient: Floats
-    weight_gradient: Floats
-    transfer: Numeric
+    stages: StageTable  # the runs
+    forward: Floats  # exposed communication included [s]
+    input_gradient: Floats  # exposed communication and what is computed again included [s]
+    weight_gradient: Floats  # [s]
+    transfer: Numeric  # one send to the neighbour, shape (...) [s]
 
     @property
     def backward(self) -> Floats:

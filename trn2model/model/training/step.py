@@ -70,33 +70,33 @@ _HIDDEN: Final = frozenset(
 
 @dataclass(frozen=True)
 class TrainingEstimate:
-    """One training step; names are the JSON names, SI units, arrays where the plan holds arrays."""
+    """One training step; names are the JSON names, arrays where the plan holds arrays."""
 
-    resolved: Resolved
-    feasible: Any
-    step_time: Numeric
-    tokens_per_s: Numeric
-    tokens_per_s_per_chip: Numeric
-    mfu: Numeric
-    mfu_sparse_adjusted: Numeric
-    hfu: Numeric
-    bubble_fraction: Numeric
-    model_flop_per_step: Numeric
-    forward_flop: Numeric
-    time: Mapping[str, Numeric]
-    step_time_range: tuple[Numeric, Numeric]
-    memory: MemoryUse
-    hbm_bandwidth_utilization: Numeric
-    communication: tuple[CommunicationUse, ...]
-    cost: Cost
-    checkpoint_bytes: Numeric
-    assumptions: tuple[str, ...]
-    operators: OperatorTable
-    operator_blocks: tuple[str, ...]
-    operator_count: NDArray[np.float64]
-    network: Network
-    stage_times: StageTimes
-    stage_memory: StageMemory
+    resolved: Resolved  # scenario with everything decided
+    feasible: Any  # whether it fits into HBM
+    step_time: Numeric  # sum of the parts [s]
+    tokens_per_s: Numeric  # of all replicas [token/s]
+    tokens_per_s_per_chip: Numeric  # over the rented chips [token/s]
+    mfu: Numeric  # model FLOP over the dense peak [1]
+    mfu_sparse_adjusted: Numeric  # over the peaks that the weights may use [1]
+    hfu: Numeric  # executed FLOP over the dense peak [1]
+    bubble_fraction: Numeric  # of the pipeline's time [1]
+    model_flop_per_step: Numeric  # forward and backward, without recompute [FLOP]
+    forward_flop: Numeric  # of a step [FLOP]
+    time: Mapping[str, Numeric]  # parts of the step on the heaviest stage [s]
+    step_time_range: tuple[Numeric, Numeric]  # low and high [s]
+    memory: MemoryUse  # of the fullest rank
+    hbm_bandwidth_utilization: Numeric  # over the step [1]
+    communication: tuple[CommunicationUse, ...]  # collectives of a rank of the heaviest stage
+    cost: Cost  # of trained tokens
+    checkpoint_bytes: Numeric  # of all ranks [B]
+    assumptions: tuple[str, ...]  # what it takes for granted
+    operators: OperatorTable  # forward pass, one row per operator of a block
+    operator_blocks: tuple[str, ...]  # block of each operator
+    operator_count: NDArray[np.float64]  # forward runs of each on the heaviest stage in a step, shape (operators, ...)
+    network: Network  # fabric and placement
+    stage_times: StageTimes  # of one microbatch
+    stage_memory: StageMemory  # of each run of equal stages
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
