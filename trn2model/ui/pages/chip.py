@@ -62,7 +62,7 @@ def operator_roofline(estimate: TrainingEstimate, mode: Mode) -> Chart:
     words = chart_words(estimate.resolved, f"Roofline of one {name}", "roofline", alt)
     columns = ("operator", "kind", "intensity [FLOP/B]", "attained [FLOP/s]", "time per run [s]", "bound by")
     titles = ("operational intensity [FLOP per byte of HBM traffic]", "attained rate of one chip [TFLOP/s]")
-    return roofline(words, _ceilings(estimate), points, titles, table(columns, cells), mode)
+    return roofline(words, _ceilings(estimate), points, titles, table=table(columns, cells), mode=mode)
 
 
 def peak_table(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -88,7 +88,7 @@ def peak_table(estimate: TrainingEstimate, mode: Mode) -> Chart:
     words = Words(
         f"Peak of one {chip.name} [TFLOP/s]", f"weight GEMM{sparse}", alt, file_stem("trn2model", "peaks", chip.name)
     )
-    return heat_table(words, grid, share_scale(mode), None, twin, mode, 34)
+    return heat_table(words, grid, share_scale(mode), table=twin, mode=mode, row_height=34)
 
 
 def engine_balance(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -123,7 +123,7 @@ def engine_balance(estimate: TrainingEstimate, mode: Mode) -> Chart:
     )
     title = "Engine balance by operator"
     words = chart_words(estimate.resolved, title, "engine-balance", alt)
-    return heat_table(words, grid, share_scale(mode), None, table(columns, cells), mode)
+    return heat_table(words, grid, share_scale(mode), table=table(columns, cells), mode=mode)
 
 
 def _verdict(estimate: TrainingEstimate) -> str:

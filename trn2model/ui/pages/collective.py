@@ -19,8 +19,8 @@ from trn2model.specs.fields import AXES
 from trn2model.specs.profile import LinkConstants
 from trn2model.specs.scenario import Scenario
 from trn2model.specs.topology import Fabric
-from trn2model.text import bandwidth, duration, percent
-from trn2model.ui.charts.sizes import Mark, Marks, size_name
+from trn2model.text import bandwidth, duration, percent, size_name
+from trn2model.ui.charts.curves import Mark, Marks
 from trn2model.ui.pages.content import Listing
 from trn2model.ui.pages.words import AXIS_NAMES, machine, rank_name, subtitle
 from trn2model.ui.tables import table

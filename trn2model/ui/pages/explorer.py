@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -17,10 +17,10 @@ from trn2model.network.loads import PARTS, SPANNED, CommunicationUse, cheapest_p
 from trn2model.network.placement import Dims, group_ranks, merge_dims
 from trn2model.specs import catalog
 from trn2model.specs.topology import Fabric, fabric
-from trn2model.text import bandwidth, duration, percent, significant
+from trn2model.text import bandwidth, duration, percent, significant, size_name
 from trn2model.ui.charts.bars import PartRow, part_rows
 from trn2model.ui.charts.chart import Chart, Words, file_stem
-from trn2model.ui.charts.sizes import Band, Crossing, Mark, Marks, SizeLine, SizePlot, size_lines, size_name
+from trn2model.ui.charts.curves import Axes, Band, Crossing, Curve, Mark, Marks, line_chart
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.collective import (
     ALGORITHM_NAMES,
@@ -143,12 +143,12 @@ def _lines_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode)
     styles = ((0, "solid", "circle"), (5, "dash", "square"))
     labels = (f"{found.names[0]} (z rings)", f"{found.names[1]} (EFA)")
     lines = [
-        SizeLine(label, tuple(times.tolist()), *style)
-        for label, times, style in zip(labels, least, styles, strict=True)
+        Curve(label, SIZES, times.tolist(), colour, dash=dash, symbol=symbol)
+        for label, times, (colour, dash, symbol) in zip(labels, least, styles, strict=True)
     ]
     here = [sum(parts.values()) for parts in _parts(chosen, view, found)]
     marks = tuple(Mark(view.size, time, f"{size_name(view.size)}: {duration(time)}") for time in here)
-    plot = SizePlot(SIZES, tuple(lines), marks=(Marks(f"at {size_name(view.size)}", marks, "circle", False),))
+    chosen_size = Marks(f"at {size_name(view.size)}", marks, "circle")
     rows = [
         (size, times[0], times[1], times[1] / times[0])
         for size, times in zip(SIZES, zip(*least, strict=True), strict=True)
@@ -157,7 +157,8 @@ def _lines_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode)
     alt = f"Time of {op} against message size on both machines. {ratio_sentence(chosen, view, found)}"
     stem = file_stem("trn2model", op, "ultraserver-efa", chosen.axis or "ranks", f"{chosen.members}")
     words = Words(f"{op.capitalize()}: z rings against EFA", _subtitle(chosen), alt, stem)
-    return size_lines(words, plot, ("time, cheapest algorithm", "s"), "top", twin, mode)
+    axes = Axes("message size", "time, cheapest algorithm", "log", "log", "B", "s")
+    return line_chart(words, lines, axes, table=twin, mode=mode, marks=(chosen_size,))
 
 
 def _parts_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode) -> Chart:
@@ -183,7 +184,7 @@ def _parts_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode)
     detail = f"{size}, by the busiest resource of each step · {chart_subtitle(chosen)}"
     words = Words(f"What {op} waits for", detail, alt, stem)
     axis = f"time [{'µs' if unit == 'us' else unit}]"
-    return part_rows(words, names, rows, axis, twin, mode)
+    return part_rows(words, names, rows, axis, table=twin, mode=mode)
 
 
 def _subtitle(chosen: Target) -> str:
@@ -247,17 +248,23 @@ def curve_chart(
     values = found.times if quantity == "time" else found.busbw
     least = np.min(list(values.values()), axis=0) if quantity == "time" else np.max(list(values.values()), axis=0)
     names = [name for name in ALGORITHM_NAMES if name in values]
-    plot = SizePlot(
-        sizes=tuple(found.message_bytes.tolist()),
-        lines=tuple(SizeLine(ALGORITHM_NAMES[name], tuple(values[name].tolist()), *_STYLES[name]) for name in names),
-        least=tuple(least.tolist()),
+    title, unit = ("time", "s") if quantity == "time" else ("bus bandwidth", "B/s")
+    return line_chart(
+        _words(chosen, view, title),
+        [_curve(name, found.message_bytes.tolist(), values[name].tolist()) for name in names],
+        Axes("message size", title, "log", "log", "B", unit),
+        table=_twin(found, points),
+        mode=mode,
+        least=least.tolist(),
         marks=(*_estimated_marks(chosen, view, sent, quantity), *measured_marks(points, quantity)),
         bands=_bands(chosen, view.op),
-        crossings=tuple(Crossing(size, size_name(size)) for size, _, _ in found.crossovers),
+        crossings=[Crossing(size, size_name(size)) for size, _, _ in found.crossovers],
     )
-    axis = ("time", "s") if quantity == "time" else ("bus bandwidth", "B/s")
-    edge: Literal["top", "bottom"] = "top" if quantity == "time" else "bottom"
-    return size_lines(_words(chosen, view, axis[0]), plot, axis, edge, _twin(found, points), mode)
+
+
+def _curve(name: str, sizes: Sequence[float], values: Sequence[float]) -> Curve:
+    colour, dash, symbol = _STYLES[name]
+    return Curve(ALGORITHM_NAMES[name], sizes, values, colour, dash=dash, symbol=symbol)
 
 
 def _words(chosen: Target, view: Exploration, what: str) -> Words:

@@ -31,7 +31,7 @@ from trn2model.text import (
 from trn2model.ui import estimates
 from trn2model.ui.charts.bars import Row, row_bars
 from trn2model.ui.charts.chart import Chart
-from trn2model.ui.charts.curves import Axes, Curve, Mark, Region, curves
+from trn2model.ui.charts.curves import Axes, Curve, Mark, Marks, Region, line_chart
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Content, Links, Listing, Metric, Remarks, Verdict
 from trn2model.ui.pages.evidence import profile_links, range_text
@@ -72,7 +72,8 @@ def interactivity(
         for n, x, y, fit in zip(running, speed, rate, fits, strict=True)
     ]
     name = f"requests per replica ({_HOLLOW})"
-    line = Curve(name, speed.tolist(), rate.tolist(), [f"{n:,}" for n in running], notes, fits.tolist(), 0)
+    labels = [f"{n:,}" for n in running]
+    line = Curve(name, speed.tolist(), rate.tolist(), 0, notes, labels, fits.tolist())
     marks = _marks(estimate, point)
     late = float(estimate.ttft) > max_ttft
     region = Region(
@@ -88,7 +89,9 @@ def interactivity(
         f"Output tokens per second and chip against tokens per second of one user, for {running[0]:,} to "
         f"{running[-1]:,} requests per replica; {promise}.",
     )
-    return curves(words, [line], marks, region, _interactivity_axes(), _concurrency_table(sweep, speed), mode)
+    axes = Axes("tokens/s of one user, prefill stalls included", "output tokens/s per chip")
+    twin = _concurrency_table(sweep, speed)
+    return line_chart(words, [line], axes, table=twin, mode=mode, marks=marks, region=region)
 
 
 def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, mode: Mode) -> tuple[Chart, Chart]:
@@ -114,8 +117,8 @@ def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, 
             f"<b>{n:,} tokens</b><br>{duration(value)}<br>{most:,.0f} requests fit per replica"
             for n, value, most in zip(tokens, values, room, strict=True)
         ]
-        line = Curve(key.upper(), tokens, from_ms(values), labels, notes, fits.tolist(), 0)
-        here = Mark("this scenario", own, from_si(float(getattr(estimate, field)), "ms"), "diamond", 1)
+        line = Curve(key.upper(), tokens, from_ms(values), 0, notes, labels, fits.tolist())
+        here = _mark("this scenario", own, from_si(float(getattr(estimate, field)), "ms"), "diamond", 1)
         region = Region(f"{duration(limit)} or less", y_to=from_si(limit, "ms"), limit=f"limit {duration(limit)}")
         ends = (
             f"{duration(float(values[0]))} at {tokens[0]:,} to {duration(float(values[-1]))} at {tokens[-1]:,} tokens"
@@ -124,7 +127,7 @@ def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, 
             estimate.resolved, f"{key.upper()} over the prompt's length", f"context-{key}", f"{name}: {ends}."
         )
         axes = Axes(f"prompt [tokens] ({_HOLLOW})", title, "log", "log")
-        charts.append(curves(words, [line], [here], region, axes, twin, mode))
+        charts.append(line_chart(words, [line], axes, table=twin, mode=mode, marks=[here], region=region))
     return charts[0], charts[1]
 
 
@@ -139,17 +142,21 @@ def from_ms(seconds: Floats) -> list[float]:
     return [from_si(value, "ms") for value in seconds.tolist()]
 
 
-def _marks(estimate: ServingEstimate, point: OperatingPoint) -> list[Mark]:
+def _mark(name: str, x: float, y: float, symbol: str, colour: int) -> Marks:
+    return Marks(name, (Mark(x, y, name),), symbol, colour=colour)
+
+
+def _marks(estimate: ServingEstimate, point: OperatingPoint) -> list[Marks]:
     """The scenario itself, and the best point within the limits if there is one."""
     requests = estimate.resolved.requests
     own = f"this scenario: {count(float(requests.concurrency))}"
     if requests.compiled_batch != requests.concurrency:
         own += f", graph of {count(float(requests.compiled_batch))}"
     speed = 1.0 / float(estimate.tpot_with_stalls)
-    marks = [Mark(own, speed, float(estimate.output_tokens_per_s_per_chip), "diamond", 1)]
+    marks = [_mark(own, speed, float(estimate.output_tokens_per_s_per_chip), "diamond", 1)]
     if point.concurrency:
         best = f"best within the limits: {point.concurrency:,}"
-        marks.append(Mark(best, 1.0 / point.tpot_with_stalls, point.output_tokens_per_s_per_chip, "star", 2))
+        marks.append(_mark(best, 1.0 / point.tpot_with_stalls, point.output_tokens_per_s_per_chip, "star", 2))
     return marks
 
 
@@ -172,10 +179,6 @@ def _prompts(estimate: ServingEstimate) -> tuple[int, ...]:
     room = MAX_TOKENS - int(estimate.resolved.requests.output_tokens)
     powers = 2 ** np.arange(_SHORTEST.bit_length() - 1, max(own, min(context, room)).bit_length())
     return tuple(np.union1d(powers, [own]).tolist())
-
-
-def _interactivity_axes() -> Axes:
-    return Axes("tokens/s of one user, prefill stalls included", "output tokens/s per chip")
 
 
 def _context_table(sweep: ServingSweep) -> Table:
@@ -364,7 +367,7 @@ def phase_rows(estimate: ServingEstimate, phase: str, mode: Mode) -> Chart:
     words = chart_words(estimate.resolved, title, phase, f"{title}, {detail}: {listed}.", detail)
     axis = f"time from the start [{unit}], parts added up"
     whole = table(("part", "time [s]", "share of phase"), [*twin, ("total", total, 1.0)])
-    return row_bars(words, rows, axis, None, whole, mode)
+    return row_bars(words, rows, axis, table=whole, mode=mode)
 
 
 def configuration(resolved: Resolved) -> str:

@@ -15,10 +15,9 @@ from trn2model.network.loads import cheapest_plan, planned_steps
 from trn2model.network.placement import group_ranks
 from trn2model.simulate.collectives import replay
 from trn2model.specs.topology import AXES, Fabric
-from trn2model.text import duration, percent, significant, traffic
+from trn2model.text import duration, percent, significant, size_name, traffic
 from trn2model.ui.charts.chart import Chart, Words, file_stem
 from trn2model.ui.charts.fabric import ChipMark, LinkMark, Torus, torus_planes
-from trn2model.ui.charts.sizes import size_name
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.collective import (
     ALGORITHM_NAMES,
@@ -155,7 +154,9 @@ def _picture(chosen: Target, view: Exploration, found: Score, number: int, mode:
         f"{name}. {sentence(chosen, found, number)}",
         stem,
     )
-    return torus_planes(words, torus, "bytes against the fullest link of any step", _twin(net, found, number), mode)
+    return torus_planes(
+        words, torus, "bytes against the fullest link of any step", table=_twin(net, found, number), mode=mode
+    )
 
 
 def _chips(chosen: Target) -> tuple[ChipMark, ...]:

@@ -55,8 +55,9 @@ def schedule_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
         [(stage + 1, *times, *most) for stage, (times, most) in enumerate(zip(work, held, strict=True))],
     )
     words = chart_words(estimate.resolved, "Pipeline schedule", "schedule", alt, part)
+    axis = f"time from the start of the step [{unit}]{cut}{some}"
     extent = from_si(trace.total_time, unit)
-    return gantt(words, names, tasks, f"time from the start of the step [{unit}]{cut}{some}", extent, twin, mode)
+    return gantt(words, names, tasks, axis_title=axis, extent=extent, table=twin, mode=mode)
 
 
 def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -93,7 +94,8 @@ def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
         estimate.resolved, "HBM over the step", "hbm-over-time", alt, f"stage {line.stage + 1} of {int(plan.pp)}"
     )
     axes = (f"time from the start of the step [{unit}]{cut}", f"GiB per {rank}")
-    return layers(words, [from_si(float(t), unit) for t in times], stack, limit, peak, axes, twin, mode)
+    shown_times = [from_si(float(t), unit) for t in times]
+    return layers(words, shown_times, stack, limit=limit, peak=peak, axes=axes, table=twin, mode=mode)
 
 
 def _moment(time: float) -> str:

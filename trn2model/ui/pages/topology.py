@@ -221,12 +221,12 @@ def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load:
             view.planes_per_row,
             "% of the step" if view.basis == "utilisation" else "GB a step",
         )
-        return torus_planes(words, torus, title, twin, mode)
+        return torus_planes(words, torus, title, table=twin, mode=mode)
     if fabric.interconnect == "switch":
         name = "NVSwitch" if estimate.resolved.system.chip.family == "gpu" else "NeuronSwitch"
-        return switch_ports(words, _port_marks(fabric, view, groups, load), name, title, twin, mode)
+        return switch_ports(words, _port_marks(fabric, view, groups, load), name, title, table=twin, mode=mode)
     cores = tuple(_core_mark(rank, view, groups) for rank in range(fabric.ranks_per_chip))
-    return switch_ports(words, cores, "", title, _core_table(fabric, groups), mode)
+    return switch_ports(words, cores, "", title, table=_core_table(fabric, groups), mode=mode)
 
 
 def _chip_marks(fabric: Fabric, view: View, groups: Groups | None) -> tuple[ChipMark, ...]:

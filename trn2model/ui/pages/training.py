@@ -95,7 +95,7 @@ def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
         rows.append(Row(SHORT_NAMES.get(name, name), start, length, label, PART_COLOURS.get(name, 9)))
         start += length
     axis = f"time from the start of the step [{unit}]"
-    return row_bars(_time_words(estimate), rows, axis, None, _time_table(estimate), mode)
+    return row_bars(_time_words(estimate), rows, axis, table=_time_table(estimate), mode=mode)
 
 
 def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -105,7 +105,7 @@ def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
         Part(SHORT_NAMES.get(name, name), from_si(part, unit), _share(estimate, part), PART_COLOURS.get(name, 9))
         for name, part in _spent(estimate).items()
     ]
-    return stacked_bar(_time_words(estimate), parts, f"step time [{unit}]", None, _time_table(estimate), mode)
+    return stacked_bar(_time_words(estimate), parts, f"step time [{unit}]", table=_time_table(estimate), mode=mode)
 
 
 def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Chart:
@@ -125,7 +125,7 @@ def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Char
     rows.append(("used", used, used / memory.capacity_bytes))
     twin = table(("part", "size [B]", "share of capacity"), rows)
     words = chart_words(estimate.resolved, f"HBM of one {rank}", "hbm", alt, "heaviest stage")
-    return stacked_bar(words, segments, "GiB", limit, twin, mode)
+    return stacked_bar(words, segments, "GiB", limit, table=twin, mode=mode)
 
 
 def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -168,7 +168,7 @@ def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
         alt,
         f"{percent(mean)} of peak over the step",
     )
-    return row_bars(words, bars, f"GB/s per {rank}, longest-running operators first", limit, twin, mode)
+    return row_bars(words, bars, f"GB/s per {rank}, longest-running operators first", limit, table=twin, mode=mode)
 
 
 def communication_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -209,7 +209,7 @@ def communication_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
     alt = "Time on the links per step: " + "; ".join(f"{row.name} {row.label}" for row in rows)
     words = chart_words(estimate.resolved, "Communication time per step", "communication", alt)
     names = ("exposed", "on the links")
-    return overlap_bars(words, rows, names, f"time per step [{unit}]", table(columns, cells), mode)
+    return overlap_bars(words, rows, names, f"time per step [{unit}]", table=table(columns, cells), mode=mode)
 
 
 def _communication(estimate: TrainingEstimate) -> Listing:
