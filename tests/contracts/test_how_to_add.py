@@ -104,7 +104,7 @@ def test_a_chart() -> None:
     words = Words("Bytes by part", "of a plan", "Bars of two parts", "bytes-by-part")
     rows = table(("part", "bytes [GiB]"), [("weights", 4.0), ("gradients", 8.0)])
     bars = {"type": "bar", "x": list(rows.column("part")), "y": list(rows.column("bytes [GiB]"))}
-    chart = compose(words, [bars], {"yaxis": {"title": {"text": "GiB"}}}, rows, "light", 240)
+    chart = compose(words, [bars], {"yaxis": {"title": {"text": "GiB"}}}, rows, mode="light", height=240)
     content = Content("Mine", "a configuration", None, (), ((chart,),))
     assert isinstance(chart, Chart)
     assert content.tables() == {"Bytes by part": rows}

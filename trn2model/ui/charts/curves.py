@@ -154,7 +154,7 @@ def line_chart(
     layout["shapes"] = [shape for shapes, _ in drawn for shape in shapes]
     layout["annotations"] = [words for _, words in drawn]
     traces = [_least(lines[0].x, least, colours)] if len(least) else []
-    traces += [trace for line in lines for trace in _line(line, axes, plane, placer, colours)]
+    traces += [trace for line in lines for trace in _line(line, axes, _sides(line, plane, placer), colours)]
     traces += [_marks(kind, colours) for kind in shown]
     return compose(words, traces, layout, table, mode=mode, height=_HEIGHT)
 
@@ -206,12 +206,11 @@ def _least(x: Sequence[float], y: Sequence[float], colours: Palette) -> dict[str
     }
 
 
-def _line(line: Curve, axes: Axes, plane: Plane, placer: Placer, colours: Palette) -> list[dict[str, Any]]:
+def _line(line: Curve, axes: Axes, sides: Sequence[str], colours: Palette) -> list[dict[str, Any]]:
     """The line; where its end is hollow, its solid part as a line of its own below it."""
     colour, count = colours.series[line.colour], len(line.x)
     solid = line.solid or [True] * count
     last = max((index for index, kept in enumerate(solid) if kept), default=-1)
-    sides = _sides(line, plane, placer)
     whole = {
         "type": "scatter",
         "mode": "lines+markers+text" if line.markers else "lines",
@@ -305,18 +304,18 @@ def _region(region: Region, plane: Plane, placer: Placer, colours: Palette) -> D
     axis: Axis = "x" if upright else "y"
     whole = (0.0, 0.0, width, height)
     if limit is None:
-        return [], _corner_note(region.label, whole, False, placer, colours)
+        return [], _corner_note(region.label, whole, placer, colours, from_left=False)
     at, most = (plane.across(limit), width) if upright else (plane.up(limit), height)
     low, high = _ends(plane.x_range, plane.scales[0]) if upright else _ends(plane.y_range, plane.scales[1])
     ends = (max(limit, low), high) if upright else (low, min(limit, high))
     shapes = [stripe(colours.series[2], _REGION_OPACITY, axis, ends)] if ends[0] < ends[1] else []
     if not 0.0 <= at <= most:
         text = f"{region.limit or region.label}: {_BEYOND[axis][at > most]} this chart"
-        return shapes, _corner_note(text, whole, upright, placer, colours)
+        return shapes, _corner_note(text, whole, placer, colours, from_left=upright)
     placer.taken.append((at - _EDGE, 0.0, at + _EDGE, height) if upright else (0.0, at - _EDGE, width, at + _EDGE))
     room = (at, 0.0, width, height) if upright else (0.0, 0.0, width, at)
     shapes.append(rule(colours.series[2], axis, limit, width=1.5))
-    return shapes, _corner_note(region.label, room, upright, placer, colours)
+    return shapes, _corner_note(region.label, room, placer, colours, from_left=upright)
 
 
 def _ends(extent: Range, scale: Scale) -> Range:
@@ -324,7 +323,7 @@ def _ends(extent: Range, scale: Scale) -> Range:
     return (10.0 ** extent[0], 10.0 ** extent[1]) if scale == "log" else extent
 
 
-def _corner_note(text: str, room: Box, from_left: bool, placer: Placer, colours: Palette) -> dict[str, Any]:
+def _corner_note(text: str, room: Box, placer: Placer, colours: Palette, *, from_left: bool) -> dict[str, Any]:
     """Words in a corner of a room, held at the side of the plot that they are closer to."""
     lines, (left, bottom, right, _) = placer.corner(text, room, from_left=from_left)
     width, height = placer.size

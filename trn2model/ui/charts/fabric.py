@@ -153,12 +153,13 @@ def _link_traces(torus: Torus, links: Sequence[LinkMark], mode: Mode) -> list[di
             xs += [start[0], end[0], None]
             ys += [start[1], end[1], None]
     return [
-        _link(xs, ys, None if step < 0 else step / _COLOUR_STEPS, 5, mode) for step, (xs, ys) in sorted(lines.items())
+        _link(xs, ys, None if step < 0 else step / _COLOUR_STEPS, width=5, mode=mode)
+        for step, (xs, ys) in sorted(lines.items())
     ]
 
 
 def _link(
-    xs: Sequence[float | None], ys: Sequence[float | None], share: float | None, width: int, mode: Mode
+    xs: Sequence[float | None], ys: Sequence[float | None], share: float | None, *, width: int, mode: Mode
 ) -> dict[str, Any]:
     """Lines coloured by how busy they are; grey for idle ones."""
     colour = palette(mode).grid if share is None else colour_at(utilization_scale(mode), share)
@@ -293,7 +294,10 @@ def switch_ports(
         layout["shapes"] = [_switch(row, columns, muted) for row in range(rows)]
         layout["annotations"] = [note(switch_name, (columns - 1) / 2, 0.52, muted, across="center")]
         traces = [
-            *(_link([x, x], [y, y + 0.42], port.share, 6, mode) for port, (x, y) in zip(ports, places, strict=True)),
+            *(
+                _link([x, x], [y, y + 0.42], port.share, width=6, mode=mode)
+                for port, (x, y) in zip(ports, places, strict=True)
+            ),
             _spots(ports, [(x, y + 0.34) for x, y in places], bar_title, mode),
         ]
     traces.append(_squares(ports, places, _PORT_CHIP, mode))

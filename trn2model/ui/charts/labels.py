@@ -99,7 +99,9 @@ class Placer:
             parts = (step / steps for step in range(1, steps + 1))
             self.lines += [(start[0] + p * (end[0] - start[0]), start[1] + p * (end[1] - start[1])) for p in parts]
 
-    def beside(self, text: str, point: Point, marker: float, sides: Sequence[str] = SIDES, size: float = SMALL) -> str:
+    def beside(
+        self, text: str, point: Point, marker: float, sides: Sequence[str] = SIDES, *, size: float = SMALL
+    ) -> str:
         """First side of a marker where words cover nothing; empty where there is none."""
         for side in sides:
             box = _beside(text_size(text, size), point, reach(marker), side)

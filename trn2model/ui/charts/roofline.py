@@ -62,7 +62,7 @@ def roofline(
     groups = dict.fromkeys(point.group for point in points)
     for index, group in enumerate(groups):
         members = [point for point in points if point.group == group]
-        traces.append(_group_trace(group, members, index, mode, sides))
+        traces.append(_group_trace(group, members, index, sides, mode=mode))
     return compose(words, traces, layout, table, mode=mode, height=_HEIGHT, wide=True)
 
 
@@ -116,7 +116,7 @@ def _sides(points: Sequence[Point], ceilings: Sequence[Mapping[str, Any]], plane
 
 
 def _group_trace(
-    group: str, members: Sequence[Point], index: int, mode: Mode, sides: Mapping[str, str]
+    group: str, members: Sequence[Point], index: int, sides: Mapping[str, str], *, mode: Mode
 ) -> dict[str, Any]:
     colours = palette(mode)
     return {

@@ -120,7 +120,7 @@ def layers(
 ) -> Chart:
     """Stacked step functions of time."""
     colours = palette(mode)
-    alarm = colours.alert if peak.value > limit.value else colours.text
+    alarm = _alarm(limit, peak, colours)
     top = _HEADROOM * max(limit.value, peak.value)
     layout: dict[str, Any] = {
         "xaxis": {"range": [0, times[-1]], "title": {"text": axes[0]}},
@@ -131,25 +131,40 @@ def layers(
         "shapes": [rule(alarm, "y", limit.value)],
     }
     plane = Plane(("linear", "linear"), (0.0, times[-1]), (0.0, top), canvas(layout, _HEIGHT))
-    layout["annotations"] = _names(limit, peak, plane, alarm, colours)
+    layout["annotations"] = _names(limit, peak, plane, colours)
     traces = [_area(layer, times, colours) for layer in stack if max(layer.values) > 0]
     traces.append(_diamond(peak, alarm))
     return compose(words, traces, layout, table, mode=mode, height=_HEIGHT)
 
 
-def _names(limit: Limit, peak: Peak, plane: Plane, alarm: str, colours: Palette) -> list[dict[str, Any]]:
+def _names(limit: Limit, peak: Peak, plane: Plane, colours: Palette) -> list[dict[str, Any]]:
     """Names of the limit, at the right end of its line, and of the peak; on paper, as layers may lie below them."""
     placer, right = Placer(plane.size), plane.size[0]
     placer.add_line([(0.0, plane.up(limit.value)), (right, plane.up(limit.value))])
-    placer.beside(limit.label, (right, plane.up(limit.value)), 0, ("top left",), USUAL)
-    side = placer.beside(peak.label, (plane.across(peak.time), plane.up(peak.value)), _DIAMOND, _CORNERS, USUAL)
-    names = [note(limit.label, 1, limit.value, alarm, across="right", xref="paper", yshift=2, bgcolor=colours.paper)]
+    placer.beside(limit.label, (right, plane.up(limit.value)), 0, ("top left",), size=USUAL)
+    side = placer.beside(peak.label, (plane.across(peak.time), plane.up(peak.value)), _DIAMOND, _CORNERS, size=USUAL)
+    names = [
+        note(
+            limit.label,
+            1,
+            limit.value,
+            _alarm(limit, peak, colours),
+            across="right",
+            xref="paper",
+            yshift=2,
+            bgcolor=colours.paper,
+        )
+    ]
     if side:
         up, across = side.split()
         look = {"yshift": reach(_DIAMOND) * (1 if up == "top" else -1), "bgcolor": colours.paper}
         anchors = {"xanchor": _OPPOSITE[across], "yanchor": _OPPOSITE[up]}
         names.append(note(peak.label, peak.time, peak.value, colours.text) | anchors | look)
     return names
+
+
+def _alarm(limit: Limit, peak: Peak, colours: Palette) -> str:
+    return colours.alert if peak.value > limit.value else colours.text
 
 
 def _diamond(peak: Peak, colour: str) -> dict[str, Any]:

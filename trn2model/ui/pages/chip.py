@@ -16,8 +16,7 @@ from trn2model.ui.charts.heat import Grid, heat_table
 from trn2model.ui.charts.roofline import Ceiling, Point, roofline
 from trn2model.ui.charts.style import Mode, share_scale
 from trn2model.ui.pages.content import Content, Metric, Verdict
-from trn2model.ui.pages.steps import GROUPS, OperatorRow, operator_rows
-from trn2model.ui.pages.verdict import bound_sentence
+from trn2model.ui.pages.steps import GROUPS, OperatorRow, bound_sentence, operator_rows
 from trn2model.ui.pages.words import chart_words, configuration
 from trn2model.ui.tables import Cell, table
 from trn2model.units import from_si

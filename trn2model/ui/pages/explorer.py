@@ -20,6 +20,7 @@ from trn2model.specs.topology import Fabric, fabric
 from trn2model.text import bandwidth, duration, percent, significant, size_name
 from trn2model.ui.charts.bars import PartRow, part_rows
 from trn2model.ui.charts.chart import Chart, Words, file_stem
+from trn2model.ui.charts.colours import RESOURCE_COLOURS
 from trn2model.ui.charts.curves import Axes, Band, Crossing, Curve, Mark, Marks, line_chart
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.collective import (
@@ -55,7 +56,6 @@ PART_NAMES: Final[Mapping[str, str]] = {
     "hbm": "HBM",
     "efa": "EFA",
 }
-_COLOURS: Final = (9, 4, 0, 2, 1, 3, 6, 5)
 #: Ratio of times up to which they print as the same.
 _ALIKE: Final = 1.005
 _ULTRASERVER: Final = "trn2-ultraserver"
@@ -174,7 +174,7 @@ def _parts_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode)
         )
         for name, one in zip(found.names, parts, strict=True)
     ]
-    names = [(PART_NAMES[part], colour) for part, colour in zip(PARTS, _COLOURS, strict=True)]
+    names = [(PART_NAMES[part], RESOURCE_COLOURS[part]) for part in PARTS]
     twin = table(
         ("machine", "part", "time [s]"),
         [(name, PART_NAMES[part], one[part]) for name, one in zip(found.names, parts, strict=True) for part in PARTS],

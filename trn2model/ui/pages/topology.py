@@ -202,11 +202,11 @@ def content(estimate: TrainingEstimate, mode: Mode, view: View) -> Content:
         configuration=configuration(estimate.resolved),
         verdict=Verdict(_verdict(estimate, view, groups, load), "plain"),
         metrics=_metrics(estimate, load),
-        rows=((picture(estimate, view, groups, load, mode),), tuple(listings)),
+        rows=((picture(estimate, view, groups, load, mode=mode),), tuple(listings)),
     )
 
 
-def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load: Traffic, mode: Mode) -> Chart:
+def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load: Traffic, *, mode: Mode) -> Chart:
     """The system as it is wired: torus planes, accelerators on a switch, or one chip's cores."""
     fabric = estimate.network.fabric
     title = "busy share of the step" if view.basis == "utilisation" else "bytes against the fullest link"
@@ -409,4 +409,4 @@ def _words(estimate: TrainingEstimate, view: View, load: Traffic) -> Words:
     number = f"system {view.domain}" if fabric.num_domains > 1 else ""
     title = f"Link load of {what}" if fabric.num_links else f"The {rank_name(estimate.resolved)}s of one chip"
     alt = f"{title}. " + (hottest_sentence(fabric, load) if load.bytes.any() else "No bytes on links.")
-    return chart_words(estimate.resolved, title, f"topology-{view.axis}", alt, number)
+    return chart_words(estimate.resolved, title, f"topology-{view.axis}", alt, detail=number)
