@@ -42,8 +42,8 @@ def test_the_limit_is_always_in_view_and_alarms_when_crossed(limit: float, alarm
 @pytest.mark.parametrize(
     ("limit", "time", "anchors"),
     [
-        (20.0, 0.5, ("left", "bottom")),
-        (5.2, 0.5, ("left", "top")),
+        (20.0, 0.1, ("left", "bottom")),
+        (5.2, 0.1, ("left", "top")),
         (20.0, 2.0, ("right", "bottom")),
         (5.2, 2.0, ("right", "top")),
     ],
