@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
 from trn2model.formulas import Numeric, collectives
-from trn2model.network.placement import Dims, GroupDims, Placement, placement, split_groups
+from trn2model.network.placement import Dims, GroupDims, Placement, split_groups
 from trn2model.network.ways import ALGORITHMS, Plan, Stage, plans
-from trn2model.specs.fields import AXES
 from trn2model.specs.profile import LinkConstants
-from trn2model.specs.resolve import Resolved
-from trn2model.specs.topology import Fabric, fabric
+from trn2model.specs.topology import Fabric
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -272,16 +270,20 @@ ACROSS: Final = "across"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Fabric, placement and constants of a plan: everything a collective's cost depends on but its payload."""
+    """Fabric, placement and constants of a plan: everything a collective's cost depends on but its payload.
+
+    `zero_group` is the block inside which ZeRO shards: "all" ranks, a "domain" or an "instance".
+    """
 
     fabric: Fabric
     placement: Placement
-    resolved: Resolved
+    constants: LinkConstants
+    zero_group: str
 
     def groups(self, axes: Sequence[str], scope: str = WHOLE) -> GroupDims:
-        """Groups of one or several axes, whole or cut at the border of the scenario's ZeRO group."""
+        """Groups of one or several axes, whole or cut at the border of the ZeRO group."""
         whole = self.placement.group_dims(axes)
-        if scope == WHOLE or (scope == INSIDE and self.resolved.scenario.zero_group == "all"):
+        if scope == WHOLE or (scope == INSIDE and self.zero_group == "all"):
             return whole
         inside, across = split_groups(whole, self.zero_border)
         return inside if scope == INSIDE else across
@@ -295,19 +297,8 @@ class Network:
             "domain": self.fabric.ranks_per_domain,
             "instance": x * y * self.fabric.ranks_per_chip,
         }
-        return extent[self.resolved.scenario.zero_group]
+        return extent[self.zero_group]
 
     def cost(self, axes: Sequence[str], op: str, message_bytes: Numeric, scope: str = WHOLE) -> CollectiveCost:
         """Cost of one call over the groups of one or several axes."""
-        groups = self.groups(axes, scope)
-        return collective_cost(self.fabric, op, message_bytes, groups, self.resolved.profile.links)
-
-
-def plan_network(resolved: Resolved) -> Network:
-    """Network of a resolved plan."""
-    scenario = resolved.scenario
-    return Network(
-        fabric(resolved.system, scenario.count, scenario.lnc),
-        placement(scenario.placement.split(","), {axis: getattr(resolved.plan, axis) for axis in AXES}),
-        resolved,
-    )
+        return collective_cost(self.fabric, op, message_bytes, self.groups(axes, scope), self.constants)

@@ -158,7 +158,7 @@ def step_link_load(
     .. math:: u_l = \frac{\sum_c n_c\, b_{c,l}}{\beta_l\, t_{step}}
     """
     fabric = network.fabric
-    constants = network.resolved.profile.links
+    constants = network.constants
     by_axis: dict[str, NDArray[np.float64]] = {}
     for use in communication:
         groups = network.groups(SPANNED[use.axis], use.scope)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trn2model.formulas import Numeric, memory, pipeline
 from trn2model.model.activations import MASK_BYTES, saved_bytes
-from trn2model.model.calls import kv_shard_bytes
+from trn2model.model.calls import kv_shard_bytes, plan_network
 from trn2model.model.layers import RankWork
 from trn2model.model.result import MemoryUse, reserve_bytes, scalar
 from trn2model.model.stages import (
@@ -23,7 +23,6 @@ from trn2model.model.stages import (
     training_optimizer,
 )
 from trn2model.model.training.compute import adapter_parameters, training_work
-from trn2model.network.cost import plan_network
 from trn2model.specs.numerics import Optimizer
 from trn2model.specs.plan import saved_groups
 from trn2model.specs.resolve import Resolved
