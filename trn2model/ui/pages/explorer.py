@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from trn2model.model.training.step import TrainingEstimate
 from trn2model.network.collective import CHIP, CollectiveCurves, collective_curves, sweet_ranges
-from trn2model.network.cost import plan_link_bytes
-from trn2model.network.loads import PARTS, SPANNED, CommunicationUse, cheapest_plan, collective_parts
+from trn2model.network.cost import way_link_bytes
+from trn2model.network.loads import PARTS, SPANNED, CommunicationUse, collective_parts
 from trn2model.network.placement import Dims, group_ranks, merge_dims
 from trn2model.specs import catalog
 from trn2model.specs.topology import Fabric, fabric
@@ -35,6 +35,8 @@ from trn2model.ui.pages.collective import (
     bus_bandwidth,
     chart_subtitle,
     curves,
+    legs_text,
+    line_table,
     line_time,
     measured_listing,
     measured_marks,
@@ -100,7 +102,8 @@ def compare(chosen: Target, op: str) -> Machines:
     ranks = group_ranks(chosen.dims, chosen.num_ranks) // instance.ranks_per_domain
     crosses = bool((ranks.max(axis=1) > ranks.min(axis=1)).any())
     first, second = (
-        collective_curves(one, op, chosen.dims, chosen.num_ranks, SIZES, chosen.constants) for one in fabrics
+        collective_curves(one, op, chosen.dims, chosen.num_ranks, message_bytes=SIZES, constants=chosen.constants)
+        for one in fabrics
     )
     return Machines(names, fabrics, (first, second), crosses)
 
@@ -130,11 +133,11 @@ def _first_capital(text: str) -> str:
 
 
 def _parts(chosen: Target, view: Exploration, found: Machines) -> tuple[dict[str, float], ...]:
-    plans = (
-        cheapest_plan(one, view.op, chosen.dims, chosen.num_ranks, view.size, chosen.constants) for one in found.fabrics
+    tables = (line_table(replace(chosen, fabric=one), view.op) for one in found.fabrics)
+    return tuple(
+        collective_parts(one, lines.way(view.size), view.size, chosen.constants)
+        for one, lines in zip(found.fabrics, tables, strict=True)
     )
-    pairs = zip(found.fabrics, plans, strict=True)
-    return tuple(collective_parts(one, plan, view.size, chosen.constants) for one, plan in pairs)
 
 
 def _lines_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode) -> Chart:
@@ -212,7 +215,10 @@ def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Conten
     shown = tuple(point for point in points if SIZES[0] <= point.size <= SIZES[-1])
     more = {*sent, view.size, *(point.size for point in shown)}
     found = curves(chosen, view.op, tuple(sorted(more)))
-    plot = [curve_chart(chosen, view, found, shown, sent, quantity, mode) for quantity in ("time", "busbw")]
+    plot = [
+        curve_chart(chosen, view, found, points=shown, sent=sent, quantity=quantity, mode=mode)
+        for quantity in ("time", "busbw")
+    ]
     rows: list[Row] = [tuple(plot)]
     if points:
         rows.append((measured_listing(chosen, view.op, points),))
@@ -239,6 +245,7 @@ def curve_chart(
     chosen: Target,
     view: Exploration,
     found: CollectiveCurves,
+    *,
     points: tuple[Measured, ...],
     sent: Sequence[float],
     quantity: str,
@@ -339,18 +346,18 @@ def _bands(chosen: Target, op: str) -> tuple[Band, ...]:
 
 def _metrics(chosen: Target, view: Exploration) -> tuple[Metric, ...]:
     name = algorithm_of(chosen, view)
-    plan = cheapest_plan(chosen.fabric, view.op, chosen.dims, chosen.num_ranks, view.size, chosen.constants, name)
+    way = line_table(chosen, view.op, name).way(view.size)
     time = line_time(chosen, view.op, view.size, name)
-    parts = collective_parts(chosen.fabric, plan, view.size, chosen.constants)
+    parts = collective_parts(chosen.fabric, way, view.size, chosen.constants)
     largest = max(parts, key=lambda part: parts[part])
     metrics = [
-        Metric("Time", duration(time), f"One call of {size_name(view.size)}, {plan.detail}."),
+        Metric("Time", duration(time), f"One call of {size_name(view.size)}, {legs_text(way.legs)}."),
         Metric("Bus bandwidth", _busbw(chosen, view, time), "As nccom-test counts it."),
         Metric("Algorithm bandwidth", bandwidth(view.size / time), "Message size over time."),
         Metric("Waits most for", PART_NAMES[largest], f"{percent(parts[largest] / time)} of the time."),
     ]
     if chosen.fabric.num_links:
-        busy = float((view.size * plan_link_bytes(plan) / chosen.fabric.link_bandwidth).max()) / time
+        busy = float((view.size * way_link_bytes(way) / chosen.fabric.link_bandwidth).max()) / time
         metrics.append(Metric("Busiest link", percent(busy), "Share of the call that it sends at its full rate."))
     return tuple(metrics)
 
