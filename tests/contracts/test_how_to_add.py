@@ -100,11 +100,32 @@ def test_a_profile(house: House) -> None:
     assert house.answer(*words, "mine")["step_time"] > house.answer(*words, "achievable")["step_time"] + 0.9
 
 
+def test_an_algorithm_of_collectives(house: House) -> None:
+    """A ring by another name: offered by the command line, and played against its closed form by the oracle."""
+    name = 'RDH = "rdh"'
+    house.replace("trn2model/network/algorithms.py", name, f'{name}\n    MINE = "mine"')
+    ways = "trn2model/network/ways.py"
+    house.replace(ways, '"rdh", "hierarchical")', '"rdh", "hierarchical", "mine")')
+    for half in ("gather", "scatter"):
+        row = f"(Algorithm.RDH, steps.cube_{half}),"
+        house.replace(ways, row, f"{row}\n    (Algorithm.MINE, steps.ring_{half}),")
+    row = "Algorithm.RDH: (moves.cube_gather, moves.cube_scatter),"
+    mine = "Algorithm.MINE: (moves.ring_gather, moves.ring_scatter),"
+    house.replace("trn2model/simulate/collectives.py", row, f"{row}\n    {mine}")
+    words = "trn2model/ui/pages/collective.py"
+    house.replace(words, '"ring": "ring",', '"ring": "ring",\n    "mine": "mine",')
+    house.replace(words, 'Algorithm.RDH: "rdh",', 'Algorithm.RDH: "rdh",\n    Algorithm.MINE: "mine",')
+    words_of_command = ("collective", "--op", "all_gather", "--ranks", "16", "--bytes", "1e6", "--algorithm")
+    times = [house.answer(*words_of_command, algorithm)["time"] for algorithm in ("mine", "ring")]
+    assert times[0] == times[1]
+    house.run("-m", "pytest", "-q", "tests/oracles/test_collectives.py", "-k", "closed_form_equals_replay and block")
+
+
 def test_a_chart() -> None:
     words = Words("Bytes by part", "of a plan", "Bars of two parts", "bytes-by-part")
     rows = table(("part", "bytes [GiB]"), [("weights", 4.0), ("gradients", 8.0)])
     bars = {"type": "bar", "x": list(rows.column("part")), "y": list(rows.column("bytes [GiB]"))}
-    chart = compose(words, [bars], {"yaxis": {"title": {"text": "GiB"}}}, rows, "light", 240)
+    chart = compose(words, [bars], {"yaxis": {"title": {"text": "GiB"}}}, rows, mode="light", height=240)
     content = Content("Mine", "a configuration", None, (), ((chart,),))
     assert isinstance(chart, Chart)
     assert content.tables() == {"Bytes by part": rows}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from trn2model.model.calls import plan_network
 from trn2model.model.stages import parameter_shares, stage_table, training_optimizer
 from trn2model.model.training.compute import training_work
 from trn2model.model.training.memory import stage_memory
-from trn2model.network.cost import plan_network
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.units import GIB

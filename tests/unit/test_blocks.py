@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from trn2model.model.blocks import block_times, communication_uses, exposed_times, link_times, model_blocks, rank_table
-from trn2model.model.calls import Call, microbatch_calls
+from trn2model.model.calls import Call, microbatch_calls, plan_network
 from trn2model.model.estimate import estimate
 from trn2model.model.layers import sparse_operators
 from trn2model.model.serving.passes import prefill_work
 from trn2model.model.training.compute import training_compute, training_work
-from trn2model.network.cost import CollectiveCost, plan_network
+from trn2model.network.cost import CollectiveCost
 from trn2model.specs.plan import Workload
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import Scenario

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trn2model.model.calls import microbatch_calls, stage_transfer
+from trn2model.model.calls import microbatch_calls, plan_network, stage_transfer
 from trn2model.model.estimate import estimate
 from trn2model.model.training.compute import training_work
-from trn2model.network.cost import Network, plan_network
+from trn2model.network.cost import Network
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import Scenario
 

@@ -17,7 +17,7 @@ def test_device_rows_are_compared_with_what_the_command_line_prints() -> None:
     for one in permute:
         system = catalog.system(one.row.text("system"))
         lnc, ranks = round(one.row.number("lnc")), round(one.row.number("ranks"))
-        report = collective_report("permute", system, 1, lnc, ranks, one.row.number("bytes"))
+        report = collective_report("permute", system, 1, lnc, ranks=ranks, message_bytes=one.row.number("bytes"))
         assert one.estimated == pytest.approx(report["time"])
         assert one.error == pytest.approx(report["time"] / one.measured - 1.0)
 

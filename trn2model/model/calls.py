@@ -13,9 +13,12 @@ from trn2model.formulas import Numeric, moe
 from trn2model.model.layers import RankWork, expert_imbalance
 from trn2model.model.parameters import kv_heads_per_rank, value_size
 from trn2model.network.cost import CollectiveCost, Network
+from trn2model.network.placement import placement
+from trn2model.specs.fields import AXES
 from trn2model.specs.model import Layer, Moe
 from trn2model.specs.plan import EVERYTHING, saved_groups
 from trn2model.specs.resolve import Resolved
+from trn2model.specs.topology import fabric
 
 Floats = NDArray[np.float64]
 
@@ -32,6 +35,17 @@ class Call:
     forward: NDArray[np.float64]  # calls per microbatch, shape (blocks, ...)
     backward: NDArray[np.float64]  # calls per microbatch, shape (blocks, ...)
     cost: CollectiveCost  # of one call
+
+
+def plan_network(resolved: Resolved) -> Network:
+    """Network of a resolved plan."""
+    scenario = resolved.scenario
+    return Network(
+        fabric(resolved.system, scenario.count, scenario.lnc),
+        placement(scenario.placement.split(","), {axis: getattr(resolved.plan, axis) for axis in AXES}),
+        resolved.profile.links,
+        scenario.zero_group,
+    )
 
 
 def microbatch_calls(

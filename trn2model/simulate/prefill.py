@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trn2model.model.calls import plan_network
 from trn2model.model.serving.steady import kv_transfer, prefill_pass
-from trn2model.network.cost import plan_network
 from trn2model.specs.fields import AUTO
 from trn2model.specs.plan import MAX_TOKENS
 from trn2model.specs.resolve import Resolved, has_static_graphs, held_bucket, prompts_per_pass, resolve

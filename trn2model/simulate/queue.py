@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
 from trn2model.formulas.serving import expected_tokens
+from trn2model.model.calls import plan_network
 from trn2model.model.serving.steady import decode_pass, estimate_serving, steady_state
-from trn2model.network.cost import plan_network
 from trn2model.simulate.prefill import Prefill, priced_alike, scenario_prefill, scenario_prompts, transfer_times
 from trn2model.simulate.replica import DECODE, PREFILL, DecodeTime, Job, Replica, Segment, decode_table
 from trn2model.simulate.requests import Requests, poisson_requests, varied_lengths

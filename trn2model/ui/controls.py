@@ -13,10 +13,9 @@ from trn2model.model.serving.steady import ServingEstimate
 from trn2model.simulate.queue import Progress, ServingTrace, simulate_scenario
 from trn2model.simulate.requests import Requests, parse_trace
 from trn2model.specs.provenance import STATUSES
-from trn2model.text import count
+from trn2model.text import count, size_name
 from trn2model.ui import page
 from trn2model.ui.app import Scene
-from trn2model.ui.charts.sizes import size_name
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.page import Builder
 from trn2model.ui.pages import explorer, queue, replay, sources, topology, validation

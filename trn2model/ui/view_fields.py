@@ -7,7 +7,7 @@ from typing import Final
 
 from trn2model.specs.fields import AXES, BoolField, ChoiceField, IntField, ScenarioField, words
 from trn2model.specs.link import Notice, decode_rows, link_texts
-from trn2model.ui.charts.sizes import size_name
+from trn2model.text import size_name
 from trn2model.ui.pages import collective, topology, validation
 from trn2model.ui.pages.evidence import KIND_NAMES, gather
 from trn2model.ui.pages.inference import USUAL_LIMITS

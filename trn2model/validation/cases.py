@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.errors import Trn2ModelError
+from trn2model.model.calls import plan_network
 from trn2model.model.serving.steady import decode_context, decode_pass, decode_span, estimate_serving, prefill_pass
 from trn2model.model.training.step import estimate_training
-from trn2model.network.cost import plan_network
 from trn2model.specs import catalog
 from trn2model.specs.fields import IntField
 from trn2model.specs.model import ModelSpec

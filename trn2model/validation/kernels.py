@@ -69,7 +69,7 @@ def _compared(row: Measurement, profile_name: str) -> CollectiveError:
     net = fabric(system, round(row.number("count")), round(_number(row, "lnc", 2.0)))
     groups = group_dims(((1, round(row.number("ranks"))),), round(row.number("ranks")))
     constants = profile(profile_name or system.default_profile).links
-    cost = collective_cost(net, row.text("op"), row.number("bytes"), groups, constants)
+    cost = collective_cost(net, row.text("op"), row.number("bytes"), groups, constants=constants)
     launch = _number(row, "launch_time", 0.0)
     return CollectiveError(row, row.number("measured"), float(cost.time) + launch)
 
@@ -257,7 +257,7 @@ def _collective(row: Measurement, profile: Profile) -> KernelPrediction | str:
     count, ranks = round(row.number("count")), round(row.number("ranks"))
     net = fabric(system, count, round(_number(row, "lnc", 2.0)))
     size = row.number("bytes")
-    cost = collective_cost(net, row.text("op"), size, group_dims(((1, ranks),), ranks), profile.links)
+    cost = collective_cost(net, row.text("op"), size, group_dims(((1, ranks),), ranks), constants=profile.links)
     text = f"{row.text('op')} of {size:,.0f} B over {ranks:,} ranks of {count} x {system.name}"
     predicted = float(cost.time) + _launch_time(row, profile)
     return KernelPrediction("collective", row.number("measured"), predicted, text)

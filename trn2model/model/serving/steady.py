@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.formulas import Numeric, serving
+from trn2model.model.calls import plan_network
 from trn2model.model.draft import draft_resolved
 from trn2model.model.feasibility import memory_violations
 from trn2model.model.kv_cache import kv_bytes_per_token, kv_replication
@@ -19,7 +20,7 @@ from trn2model.model.parameters import kv_heads_per_rank
 from trn2model.model.result import Cost, MemoryUse, Violation, assumptions, num_chips, rent, scalar, to_json
 from trn2model.model.serving.memory import kv_rank_bytes, serving_memory
 from trn2model.model.serving.passes import Pass, decode_work, prefill_work, scaled, serving_pass, with_draft
-from trn2model.network.cost import Network, plan_network
+from trn2model.network.cost import Network
 from trn2model.network.loads import CommunicationUse
 from trn2model.network.ways import ALGORITHMS
 from trn2model.specs.model import Moe

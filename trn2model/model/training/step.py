@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trn2model.formulas import Numeric, memory, roofline
 from trn2model.model.blocks import INNER_AXES, communication_uses
-from trn2model.model.calls import Call, Transfer, microbatch_calls, stage_transfer
+from trn2model.model.calls import Call, Transfer, microbatch_calls, plan_network, stage_transfer
 from trn2model.model.feasibility import memory_violations
 from trn2model.model.flop import forward_flop
 from trn2model.model.layers import RankWork
@@ -24,7 +24,7 @@ from trn2model.model.training.gradients import gradient_exchange
 from trn2model.model.training.memory import StageMemory, stage_memory
 from trn2model.model.training.pipeline import PipelineStep, StageTimes, pipeline_step
 from trn2model.model.training.run import TrainingRun, training_run
-from trn2model.network.cost import Network, plan_network
+from trn2model.network.cost import Network
 from trn2model.network.loads import CommunicationUse, LinkLoad, LinkUse, step_link_load
 from trn2model.network.ways import ALGORITHMS
 from trn2model.specs.numerics import Optimizer
@@ -220,7 +220,7 @@ def _parts(resolved: Resolved, network: Network) -> _Parts:
     adapters = adapter_parameters(resolved, work) if resolved.scenario.lora_rank else None
     shares = parameter_shares(resolved, stages, adapters, network)
     adam = training_optimizer(resolved)
-    exchange = gradient_exchange(shares, network, adam, step.windows)
+    exchange = gradient_exchange(resolved, shares, network, optimizer=adam, windows=step.windows)
     update_time, update_bytes = optimizer_step(resolved, shares, adam)
     time = dict(step.parts)
     bubble = time.pop("bubble")

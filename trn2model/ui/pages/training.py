@@ -13,19 +13,18 @@ from trn2model.specs.resolve import Resolved
 from trn2model.text import NOTHING, bandwidth, capacity, count, duration, percent, significant, traffic
 from trn2model.ui.charts.bars import Limit, Part, Row, overlap_bars, row_bars, stacked_bar
 from trn2model.ui.charts.chart import Chart, Words
+from trn2model.ui.charts.colours import memory_colour, time_colour
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Content, Listing, Metric, Remarks
 from trn2model.ui.pages.evidence import profile_links, range_text
 from trn2model.ui.pages.scaling import run_listing, scaling_chart
 from trn2model.ui.pages.schedule import memory_chart, schedule_chart
-from trn2model.ui.pages.steps import MEMORY_COLOURS, PART_COLOURS, PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows
-from trn2model.ui.pages.verdict import training_verdict
-from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration
+from trn2model.ui.pages.steps import PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows, training_verdict
+from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration, time_unit
 from trn2model.ui.tables import Table, table
 from trn2model.units import from_si
 
 _SHOWN_OPERATORS: Final = 14
-_MS_BELOW: Final = 2.0
 
 
 def content(estimate: TrainingEstimate, mode: Mode) -> Content:
@@ -89,23 +88,23 @@ def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
 
 def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
     """Step time part by part, each bar beginning where the last one ended."""
-    unit, rows, start = _time_unit(estimate), [], 0.0
+    unit, rows, start = time_unit(float(estimate.step_time)), [], 0.0
     for name, part in _spent(estimate).items():
         label, length = f"{duration(part)} · {_share(estimate, part)}", from_si(part, unit)
-        rows.append(Row(SHORT_NAMES.get(name, name), start, length, label, PART_COLOURS.get(name, 9)))
+        rows.append(Row(SHORT_NAMES.get(name, name), start, length, label, time_colour(name)))
         start += length
     axis = f"time from the start of the step [{unit}]"
-    return row_bars(_time_words(estimate), rows, axis, None, _time_table(estimate), mode)
+    return row_bars(_time_words(estimate), rows, axis, table=_time_table(estimate), mode=mode)
 
 
 def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
     """Step time as one bar of parts."""
-    unit = _time_unit(estimate)
+    unit = time_unit(float(estimate.step_time))
     parts = [
-        Part(SHORT_NAMES.get(name, name), from_si(part, unit), _share(estimate, part), PART_COLOURS.get(name, 9))
+        Part(SHORT_NAMES.get(name, name), from_si(part, unit), _share(estimate, part), time_colour(name))
         for name, part in _spent(estimate).items()
     ]
-    return stacked_bar(_time_words(estimate), parts, f"step time [{unit}]", None, _time_table(estimate), mode)
+    return stacked_bar(_time_words(estimate), parts, f"step time [{unit}]", table=_time_table(estimate), mode=mode)
 
 
 def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Chart:
@@ -113,7 +112,7 @@ def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Char
     memory, rank = estimate.memory, estimate.resolved.core.rank_name
     sizes = {name: float(size) for name, size in memory.parts.items()}
     segments = [
-        Part(name.replace("_", " "), from_si(size, "GiB"), capacity(size), MEMORY_COLOURS.get(name, 9))
+        Part(name.replace("_", " "), from_si(size, "GiB"), capacity(size), memory_colour(name))
         for name, size in sizes.items()
     ]
     limit = Limit(from_si(memory.capacity_bytes, "GiB"), f"capacity {capacity(memory.capacity_bytes)} per {rank}")
@@ -124,8 +123,8 @@ def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Char
     rows = [(name, size, size / memory.capacity_bytes) for name, size in sizes.items()]
     rows.append(("used", used, used / memory.capacity_bytes))
     twin = table(("part", "size [B]", "share of capacity"), rows)
-    words = chart_words(estimate.resolved, f"HBM of one {rank}", "hbm", alt, "heaviest stage")
-    return stacked_bar(words, segments, "GiB", limit, twin, mode)
+    words = chart_words(estimate.resolved, f"HBM of one {rank}", "hbm", alt, detail="heaviest stage")
+    return stacked_bar(words, segments, "GiB", limit, table=twin, mode=mode)
 
 
 def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -166,22 +165,22 @@ def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
         "HBM bandwidth by operator",
         "hbm-bandwidth",
         alt,
-        f"{percent(mean)} of peak over the step",
+        detail=f"{percent(mean)} of peak over the step",
     )
-    return row_bars(words, bars, f"GB/s per {rank}, longest-running operators first", limit, twin, mode)
+    return row_bars(words, bars, f"GB/s per {rank}, longest-running operators first", limit, table=twin, mode=mode)
 
 
 def communication_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
     """Time of each kind of collective on the links, and how much of it nothing hides."""
     uses = estimate.communication
-    unit = "ms" if max(float(use.link_time) for use in uses) < _MS_BELOW else "s"
+    unit = time_unit(max(float(use.link_time) for use in uses))
     rows = [
         Row(
             f"{use.axis} {use.op.replace('_', ' ')}",
             from_si(float(use.exposed_time), unit),
             from_si(float(use.link_time), unit),
             f"{duration(float(use.link_time))}, exposed {duration(float(use.exposed_time))}",
-            PART_COLOURS.get(f"{use.axis.partition(' ')[0]}_exposed", 9),
+            time_colour(use.axis.partition(" ")[0]),
         )
         for use in uses
     ]
@@ -209,7 +208,7 @@ def communication_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
     alt = "Time on the links per step: " + "; ".join(f"{row.name} {row.label}" for row in rows)
     words = chart_words(estimate.resolved, "Communication time per step", "communication", alt)
     names = ("exposed", "on the links")
-    return overlap_bars(words, rows, names, f"time per step [{unit}]", table(columns, cells), mode)
+    return overlap_bars(words, rows, names, f"time per step [{unit}]", table=table(columns, cells), mode=mode)
 
 
 def _communication(estimate: TrainingEstimate) -> Listing:
@@ -231,10 +230,6 @@ def _communication(estimate: TrainingEstimate) -> Listing:
         "Per step and rank. Exposed is the time that compute does not hide; bus bandwidth is nccom-test's definition."
     )
     return Listing("Communication", note if rows else "This plan sends nothing.", table(columns, rows))
-
-
-def _time_unit(estimate: TrainingEstimate) -> str:
-    return "ms" if float(estimate.step_time) < _MS_BELOW else "s"
 
 
 def _spent(estimate: TrainingEstimate) -> dict[str, float]:
