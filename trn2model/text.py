@@ -176,6 +176,18 @@ def quantity(value: float | None, unit: str) -> str:
     return min((_printed(value, _LADDERS.get(name, (unit,))) for name in names), key=len)
 
 
+def size_name(value: float) -> str:
+    """Message size in binary units, three significant digits.
+
+    Examples
+    --------
+    >>> size_name(64 * 2**20), size_name(2.6e6)
+    ('64 MiB', '2.48 MiB')
+    """
+    unit = 1024.0 ** max(math.floor(math.log(value, 1024.0) + 1e-9), 0) if value > 0 else 1.0
+    return quantity(float(f"{value / unit:.3g}") * unit, "B")
+
+
 def _printed(value: float, ladder: tuple[str, ...]) -> str:
     """Every digit in the unit of the ladder that suits; a unit without a ladder is SI itself."""
     named = _rung(value, ladder)

@@ -9,10 +9,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from trn2model.formulas import collectives
-from trn2model.network.cost import lines, plan_link_bytes, stage_price
+from tests.oracles import closed_forms
+from trn2model.network.algorithms import Algorithm, Leg
+from trn2model.network.cost import lines, stage_price, way_link_bytes
 from trn2model.network.placement import Dims, group_ranks
-from trn2model.network.ways import OPERATIONS, Plan, plans
+from trn2model.network.ways import OPERATIONS, Way, ways
 from trn2model.simulate.collectives import LinkClock, Replay, replay
 from trn2model.simulate.moves import Group, Held, ReplayError, Sums
 from trn2model.specs.catalog import system
@@ -88,20 +89,20 @@ def shape(name: str) -> tuple[Fabric, Dims, int]:
     return fabric(system(machine), count, lnc), dims, ranks
 
 
-def closed_time(net: Fabric, plan: Plan, rates: LinkConstants) -> float:
-    """Time of a plan from its stages."""
+def closed_time(net: Fabric, way: Way, rates: LinkConstants) -> float:
+    """Time of a way from its stages."""
     time = rates.collective_time
-    for loads, share in plan.stages:
+    for loads, share in way.stages:
         latency, per_byte = stage_price(net, loads, rates)
         time += float(loads.count @ latency) + share * MESSAGE * float(loads.count @ per_byte)
     return time
 
 
 def test_the_table_is_large_enough() -> None:
-    count = sum(len(plans(net, op, dims, ranks)) for net, dims, ranks in map(shape, SHAPES) for op in OPERATIONS)
+    count = sum(len(ways(net, op, dims, ranks)) for net, dims, ranks in map(shape, SHAPES) for op in OPERATIONS)
     assert count >= 60
     assert max(shape(name)[0].chips_per_domain * shape(name)[0].num_domains for name in SHAPES) == 64
-    algorithms = {plan.algorithm for name in SHAPES for plan in plans(shape(name)[0], "all_reduce", *shape(name)[1:])}
+    algorithms = {way.algorithm for name in SHAPES for way in ways(shape(name)[0], "all_reduce", *shape(name)[1:])}
     assert algorithms == {"ring", "kangaring", "mesh", "rdh", "hierarchical"}
 
 
@@ -110,14 +111,14 @@ def test_the_table_is_large_enough() -> None:
 def test_closed_form_equals_replay(name: str, op: str) -> None:
     """Every way of running: time, bytes on links, right chunks at every rank, and bytes conserved."""
     net, dims, ranks = shape(name)
-    found = plans(net, op, dims, ranks)
-    if op == "all_reduce" and lines(net, op, dims, ranks, constants("achievable")).size >= 48:
+    found = ways(net, op, dims, ranks)
+    if op == "all_reduce" and lines(net, op, dims, ranks, constants=constants("achievable")).size >= 48:
         found = found[::3]  # long to play, and made of a reduce-scatter and an all-gather, which are all played
-    for plan in found:
-        played = replay(net, op, dims, ranks, MESSAGE, constants("achievable"), detail=plan.detail)
-        assert played.time == pytest.approx(closed_time(net, plan, constants("achievable")), rel=1e-9), plan.detail
-        expected = MESSAGE * plan_link_bytes(plan)
-        np.testing.assert_allclose(played.link_bytes, expected, rtol=1e-9, atol=1e-6, err_msg=plan.detail)
+    for way in found:
+        played = replay(net, op, dims, ranks, message_bytes=MESSAGE, constants=constants("achievable"), legs=way.legs)
+        assert played.time == pytest.approx(closed_time(net, way, constants("achievable")), rel=1e-9), way.legs
+        expected = MESSAGE * way_link_bytes(way)
+        np.testing.assert_allclose(played.link_bytes, expected, rtol=1e-9, atol=1e-6, err_msg=str(way.legs))
         check_conservation(net, op, dims, ranks, played)
 
 
@@ -125,17 +126,20 @@ def test_closed_form_equals_replay(name: str, op: str) -> None:
 @pytest.mark.parametrize("name", LINK_SHAPES)
 def test_closed_form_equals_replay_where_links_decide(name: str, op: str) -> None:
     net, dims, ranks = shape(name)
-    for plan in plans(net, op, dims, ranks):
-        played = replay(net, op, dims, ranks, MESSAGE, constants("links decide"), detail=plan.detail)
-        assert played.time == pytest.approx(closed_time(net, plan, constants("links decide")), rel=1e-9), plan.detail
+    for way in ways(net, op, dims, ranks):
+        played = replay(net, op, dims, ranks, message_bytes=MESSAGE, constants=constants("links decide"), legs=way.legs)
+        assert played.time == pytest.approx(closed_time(net, way, constants("links decide")), rel=1e-9), way.legs
 
 
 def check_conservation(net: Fabric, op: str, dims: Dims, ranks: int, played: Replay) -> None:
     """Each rank receives what the operation defines; links carry every byte once per hop."""
     size = group_ranks(dims, ranks).shape[1]
     promised = {"all_gather": (size - 1) / size, "permute": 1.0, "all_to_all": (size - 1) / size}
-    if op in promised and (op != "all_to_all" or " + " not in played.detail):
-        np.testing.assert_allclose(played.received_bytes, promised[op] * MESSAGE, rtol=1e-9)
+    if op in promised and (op != "all_to_all" or len(played.legs) == 1):
+        received = np.zeros(ranks)
+        for step in played.steps:
+            np.add.at(received, step.target, step.size)
+        np.testing.assert_allclose(received, promised[op] * MESSAGE, rtol=1e-9)
     clock, per_chip, chips = LinkClock(net, constants("achievable")), net.ranks_per_chip, net.chips_per_domain
     carried: dict[tuple[int, int], float] = defaultdict(float)
     for step in played.steps:
@@ -161,8 +165,8 @@ def _hops(net: Fabric, clock: LinkClock, source: int, target: int) -> float:
 
 def test_known_answer_ring_of_eight() -> None:
     """K33."""
-    assert collectives.ring_all_reduce_time(64e6, 8.0, 300e9, 0.0) * 1e6 == pytest.approx(373.3, abs=0.05)
-    assert collectives.ring_gather_time(64e6, 8.0, 300e9, 0.0) * 1e6 == pytest.approx(186.7, abs=0.05)
+    assert closed_forms.ring_all_reduce_time(64e6, 8.0, 300e9, 0.0) * 1e6 == pytest.approx(373.3, abs=0.05)
+    assert closed_forms.ring_gather_time(64e6, 8.0, 300e9, 0.0) * 1e6 == pytest.approx(186.7, abs=0.05)
 
 
 def test_alpha_beta_forms_equal_the_replay_where_links_are_alone() -> None:
@@ -172,23 +176,26 @@ def test_alpha_beta_forms_equal_the_replay_where_links_are_alone() -> None:
     port = 450e9 * rates.link_efficiency
     share = 1.0 - 1.0 / 8.0
     expected = {
-        "ring": collectives.ring_gather_time(MESSAGE, 8.0, port, rates.link_latency),
-        "rdh": collectives.rdh_gather_time(MESSAGE, 8.0, port, rates.link_latency),
-        "mesh": collectives.mesh_gather_time(MESSAGE, share, port, rates.link_latency),
+        Algorithm.RING: closed_forms.ring_gather_time(MESSAGE, 8.0, port, rates.link_latency),
+        Algorithm.RDH: closed_forms.rdh_gather_time(MESSAGE, 8.0, port, rates.link_latency),
+        Algorithm.MESH: closed_forms.mesh_gather_time(MESSAGE, share, port, rates.link_latency),
     }
-    for detail, time in expected.items():
-        played = replay(net, "all_gather", dims, ranks, MESSAGE, rates, detail=detail)
+    for algorithm, time in expected.items():
+        legs = (Leg(algorithm),)
+        played = replay(net, "all_gather", dims, ranks, message_bytes=MESSAGE, constants=rates, legs=legs)
         assert played.time - rates.collective_time == pytest.approx(time, rel=1e-9)
-    summed = replay(net, "all_reduce", dims, ranks, MESSAGE, rates, detail="ring").time - rates.collective_time
+    ring = (Leg(Algorithm.RING),)
+    played = replay(net, "all_reduce", dims, ranks, message_bytes=MESSAGE, constants=rates, legs=ring)
+    summed = played.time - rates.collective_time
     additions = 3 * MESSAGE / 8 / (net.hbm_bandwidth * rates.collective_hbm_efficiency)
     assert summed - additions == pytest.approx(
-        collectives.ring_all_reduce_time(MESSAGE, 8.0, port, rates.link_latency), rel=1e-9
+        closed_forms.ring_all_reduce_time(MESSAGE, 8.0, port, rates.link_latency), rel=1e-9
     )
 
 
 def test_replay_of_a_group_of_one_has_no_steps() -> None:
     net = fabric(system("trn2.48xlarge"), 1, 2)
-    played = replay(net, "all_reduce", ((1, 1),), 64, MESSAGE, constants("achievable"))
+    played = replay(net, "all_reduce", ((1, 1),), 64, message_bytes=MESSAGE, constants=constants("achievable"))
     assert played.steps == ()
     assert played.time == 0.0
 
@@ -196,11 +203,12 @@ def test_replay_of_a_group_of_one_has_no_steps() -> None:
 def test_replay_picks_the_cheapest_and_its_steps_add_up() -> None:
     net, dims, ranks = shape("instance")
     rates = constants("achievable")
-    played = replay(net, "all_reduce", dims, ranks, 256e6, rates)
-    assert played.detail == "kangaring"
+    played = replay(net, "all_reduce", dims, ranks, message_bytes=256e6, constants=rates)
+    assert played.legs == (Leg(Algorithm.KANGARING),)
     assert played.time == pytest.approx(rates.collective_time + sum(step.time for step in played.steps))
     np.testing.assert_allclose(played.link_bytes, np.sum([step.link_bytes for step in played.steps], axis=0))
-    assert replay(net, "all_reduce", dims, ranks, 256e6, rates, algorithm="rdh").detail == "rdh"
+    forced = replay(net, "all_reduce", dims, ranks, message_bytes=256e6, constants=rates, algorithm="rdh")
+    assert forced.legs == (Leg(Algorithm.RDH),)
 
 
 def test_accounts_catch_wrong_algorithms() -> None:

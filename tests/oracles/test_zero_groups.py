@@ -22,7 +22,8 @@ def test_each_exchange_takes_the_time_of_its_own_group(zero: int, zero_group: st
     assert {use.scope for use in uses} == ({"whole"} if zero_group == "all" else {"inside", "across"})
     for use in uses:
         constants = profile("achievable").links
-        played = replay(result.network.fabric, use.op, GROUPS[use.scope], 256, float(use.bytes), constants)
+        fabric, size = result.network.fabric, float(use.bytes)
+        played = replay(fabric, use.op, GROUPS[use.scope], 256, message_bytes=size, constants=constants)
         assert use.link_time / use.count == pytest.approx(played.time, rel=1e-9), (use.op, use.scope)
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trn2model.network.cost import collective_cost, lines, link_bytes, plan_link_bytes
+from trn2model.network.cost import collective_cost, lines, link_bytes, way_link_bytes
 from trn2model.network.placement import Dims, group_dims, placement
-from trn2model.network.ways import OPERATIONS, plans
+from trn2model.network.ways import OPERATIONS, ways
 from trn2model.specs.catalog import system
 from trn2model.specs.hardware import System
 from trn2model.specs.profile import LinkConstants, profile
@@ -58,7 +58,7 @@ operations = st.sampled_from(OPERATIONS)
 
 def time(net: Fabric, op: str, message: float, dims: Dims, ranks: int, constants: LinkConstants) -> float:
     """Time of the cheapest algorithm."""
-    return float(collective_cost(net, op, message, group_dims(dims, ranks), constants).time)
+    return float(collective_cost(net, op, message, group_dims(dims, ranks), constants=constants).time)
 
 
 @settings(deadline=None, max_examples=60)
@@ -145,7 +145,7 @@ def test_links_carry_no_more_than_they_can(where: tuple[System, int, Dims, int],
     machine, count, dims, ranks = where
     net = fabric(machine, count, 2)
     for constants in (profile("achievable").links, profile("ideal").links):
-        found = collective_cost(net, op, message, group_dims(dims, ranks), constants)
+        found = collective_cost(net, op, message, group_dims(dims, ranks), constants=constants)
         assert float(found.link_time) <= float(found.time) * NUMERIC_NOISE
     assert time(net, op, message, dims, ranks, profile("ideal").links) <= time(
         net, op, message, dims, ranks, profile("achievable").links
@@ -159,11 +159,11 @@ def test_the_time_and_the_picture_use_the_same_loads(
 ) -> None:
     machine, count, dims, ranks = where
     net, constants = fabric(machine, count, 2), profile("achievable").links
-    table = lines(net, op, dims, ranks, constants)
-    found = link_bytes(net, op, dims, ranks, message, constants)
-    if not table.plans:
+    table = lines(net, op, dims, ranks, constants=constants)
+    found = link_bytes(net, op, dims, ranks, message_bytes=message, constants=constants)
+    if not table.ways:
         assert not found.any()
         return
     best = int(np.argmin(table.fixed + table.slope * message))
-    assert table.plans[best] in plans(net, op, dims, ranks)
-    assert found == pytest.approx(message * plan_link_bytes(table.plans[best]))
+    assert table.ways[best] in ways(net, op, dims, ranks)
+    assert found == pytest.approx(message * way_link_bytes(table.ways[best]))

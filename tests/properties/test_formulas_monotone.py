@@ -65,7 +65,6 @@ CASES = {
         ("num_experts",),
     ),
     roofline.operator_time: (TIMES, tuple(TIMES), ()),
-    roofline.attainable_flop_rate: (dict.fromkeys(("intensity", "peak", "bandwidth"), size),) * 2 + ((),),
     sparsity.sparse_flop_rate: (
         {"dense_rate": size, "speedup": st.floats(1.0, 8.0), "passes": st.floats(1.0, 2.0), "sparse_peak": size},
         ("dense_rate", "speedup", "sparse_peak"),

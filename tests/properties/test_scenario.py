@@ -8,15 +8,14 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trn2model.errors import InvalidInputError, InvalidPlanError, UnsupportedError
 from trn2model.specs import catalog
-from trn2model.specs.fields import ScenarioField
+from trn2model.specs.fields import BoolField, FloatField, IntField, ScenarioField
 from trn2model.specs.link import decode, encode, query_string
-from trn2model.specs.plan import PLAN_COLUMNS, WORKLOADS, check_plan, parallel_plan, plan_limits, plan_validity
+from trn2model.specs.plan import PLAN_COLUMNS, RULES, WORKLOADS, check_plan, parallel_plan, plan_limits
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import FIELDS, KEYS, ROWS, Scenario
 
@@ -30,13 +29,15 @@ MODELS = ("llama-3.1-70b", "mixtral-8x7b", "llama-2-13b")
 
 def valid_values(row: ScenarioField) -> st.SearchStrategy[Any]:
     """Values that a field takes, its default among them."""
-    numbers: dict[str, st.SearchStrategy[Any]] = {
-        "int": st.integers(int(row.minimum), int(row.maximum)) if row.kind == "int" else st.nothing(),
-        "float": st.floats(row.minimum, row.maximum) if row.kind == "float" else st.nothing(),
-        "bool": st.booleans(),
-    }
+    values: st.SearchStrategy[Any] = st.nothing()
+    if isinstance(row, IntField):
+        values = st.integers(int(row.minimum), int(row.maximum))
+    elif isinstance(row, FloatField):
+        values = st.floats(row.minimum, row.maximum)
+    elif isinstance(row, BoolField):
+        values = st.booleans()
     words = st.sampled_from(row.options()) if row.options() else st.nothing()
-    return st.just(row.default) | words | numbers.get(row.kind, st.nothing())
+    return st.just(row.default) | words | values
 
 
 def outcome(function: Callable[..., Any], *arguments: object) -> tuple[Any, Exception | None]:
@@ -59,7 +60,7 @@ def test_no_link_is_too_strange(parameters: dict[str, str | list[str]]) -> None:
     for notice in notices:
         row = KEYS[notice.key]
         assert getattr(scenario, row.name) == row.default
-        notice.message.encode("utf-8")
+        notice.value.encode("utf-8")
         assert len(notice.value) < 400
     assert decode(encode(scenario)) == (scenario, ())
 
@@ -130,19 +131,21 @@ def plan_columns(draw: st.DrawFn) -> dict[str, np.ndarray[Any, np.dtype[np.int64
 @given(plan_columns(), st.sampled_from(MODELS), st.sampled_from(WORKLOADS), st.sampled_from(["1f1b", "gpipe"]))
 def test_a_batch_is_judged_as_its_rows(columns: dict[str, Any], model: str, workload: Any, schedule: str) -> None:
     limits = plan_limits(catalog.model(model), 256, schedule)
-    valid, code = plan_validity(parallel_plan(**columns), limits, workload)
-    for index, fits in enumerate(valid):
-        row = parallel_plan(**{name: column[index] for name, column in columns.items()})
-        one, reason = plan_validity(row, limits, workload)
-        assert (bool(one), int(reason)) == (bool(fits), int(code[index]))
-        if fits:
-            check_plan(row, limits, workload)
-        else:
-            with pytest.raises(InvalidPlanError):
-                check_plan(row, limits, workload)
-    if not valid.all():
-        with pytest.raises(InvalidPlanError):
-            check_plan(parallel_plan(**columns), limits, workload)
+    batch = parallel_plan(**columns)
+    rows = [parallel_plan(**{name: column[at] for name, column in columns.items()}) for at in range(batch.tp.size)]
+    for rule in RULES:
+        judged = np.broadcast_to(rule.broken(batch, limits), batch.shape)
+        assert judged.tolist() == [bool(rule.broken(row, limits)) for row in rows]
+    refused = [_is_refused(row, limits, workload) for row in rows]
+    assert _is_refused(batch, limits, workload) == any(refused)
+
+
+def _is_refused(plan: Any, limits: Any, workload: Any) -> bool:
+    try:
+        check_plan(plan, limits, workload)
+    except InvalidPlanError:
+        return True
+    return False
 
 
 @given(st.lists(st.sampled_from([1, 2, 4, 8, 16, 32, 64]), min_size=1, max_size=6))

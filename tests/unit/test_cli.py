@@ -31,6 +31,7 @@ from trn2model.cli.program import COMMANDS, as_json, parser
 from trn2model.cli.workloads import LINK, TRAIN, training_text
 from trn2model.errors import NothingFeasibleError
 from trn2model.specs import catalog
+from trn2model.specs.fields import BoolField
 from trn2model.specs.link import query_string
 from trn2model.specs.provenance import MAX_JSON_BYTES
 from trn2model.specs.resolve import resolve
@@ -97,7 +98,7 @@ def test_there_is_one_flag_for_every_field() -> None:
     program = Parser("x")
     add_scenario_arguments(program)
     flags = {flag for action in program._actions for flag in action.option_strings}
-    negative = {"--no-" + row.flag[2:] for row in FIELDS if row.kind == "bool"}
+    negative = {"--no-" + row.flag[2:] for row in FIELDS if isinstance(row, BoolField)}
     assert flags == {"-h", "--help", "--model-config", "--scenario"} | {row.flag for row in FIELDS} | negative
 
 

@@ -94,3 +94,13 @@ def test_what_serving_advises_helps(changes: dict[str, Any]) -> None:
     assert before.violations[0].remedy.startswith("the largest part is weights: raise tp")
     after = estimate(Scenario(**{**BOX, **changes, "tp": 2 * changes["tp"]}), "serve")
     assert after.memory.parts["weights"] == pytest.approx(before.memory.parts["weights"] / 2.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("system", "lnc", "name"), [("trn2.48xlarge", 2, "logical core"), ("trn2.48xlarge", 1, "core")]
+)
+@pytest.mark.parametrize("workload", ["train", "serve"])
+def test_a_rank_is_called_by_its_one_name(workload: Any, system: str, lnc: int, name: str) -> None:
+    resolved = resolve(Scenario(model="llama-3.1-8b", system=system, tp=8, lnc=lnc), workload)
+    (violation,) = memory_violations(MemoryUse(10.0, 16.0, {"weights": 16.0}), resolved)
+    assert violation.resource == f"HBM per {name}"

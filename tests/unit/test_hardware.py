@@ -11,19 +11,20 @@ from trn2model.units import GIB, MIB
 
 
 @pytest.mark.parametrize(
-    ("system", "lnc", "ranks", "cores", "hbm", "bf16"),
+    ("system", "lnc", "name", "ranks", "cores", "hbm", "bf16"),
     [
-        ("trn2.48xlarge", 2, 4, 2, 24 * GIB, 166.75e12),
-        ("trn2.48xlarge", 1, 8, 1, 12 * GIB, 83.375e12),
-        ("trn3-ultraserver-gen1", 2, 4, 2, 36 * GIB, 167.75e12),
-        ("trn1.32xlarge", 2, 2, 1, 16 * GIB, 95e12),
-        ("trn1.32xlarge", 1, 2, 1, 16 * GIB, 95e12),
-        ("inf2.48xlarge", 2, 2, 1, 16 * GIB, 95e12),
-        ("p5.48xlarge", 2, 1, 1, 80e9, 989.4e12),
+        ("trn2.48xlarge", 2, "logical core", 4, 2, 24 * GIB, 166.75e12),
+        ("trn2.48xlarge", 1, "core", 8, 1, 12 * GIB, 83.375e12),
+        ("trn3-ultraserver-gen1", 2, "logical core", 4, 2, 36 * GIB, 167.75e12),
+        ("trn1.32xlarge", 2, "core", 2, 1, 16 * GIB, 95e12),
+        ("trn1.32xlarge", 1, "core", 2, 1, 16 * GIB, 95e12),
+        ("inf2.48xlarge", 2, "core", 2, 1, 16 * GIB, 95e12),
+        ("p5.48xlarge", 2, "GPU", 1, 1, 80e9, 989.4e12),
     ],
 )
-def test_shares_of_a_rank(system: str, lnc: int, ranks: int, cores: int, hbm: float, bf16: float) -> None:
+def test_shares_of_a_rank(system: str, lnc: int, name: str, ranks: int, cores: int, hbm: float, bf16: float) -> None:
     core = logical_core(catalog.system(system), lnc)
+    assert core.rank_name == name
     assert (core.ranks_per_chip, core.cores_per_rank, core.hbm_bytes) == (ranks, cores, hbm)
     assert core.flop_rate("bf16") == bf16
 

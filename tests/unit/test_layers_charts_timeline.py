@@ -13,16 +13,15 @@ from trn2model.ui.tables import table
 WORDS = Words("HBM", "one stage", "Memory.", "hbm")
 
 
-def _chart(limit: float) -> Chart:
+def _chart(limit: float, time: float = 1.0) -> Chart:
     stack = [
         Layer("weights", [2.0, 2.0, 2.0], 0),
         Layer("logits", [0.0, 0.0, 0.0], 1),
         Layer("acts", [0.0, 3.0, 0.0], 3),
     ]
-    peak = Peak(1.0, 5.0, "peak 5 GiB")
-    return layers(
-        WORDS, [0.0, 1.0, 2.0], stack, Limit(limit, "capacity"), peak, ("s", "GiB"), table(("a",), ()), "light"
-    )
+    peak, capacity = Peak(time, 5.0, "peak 5 GiB"), Limit(limit, "capacity of one core")
+    twin, axes = table(("a",), ()), ("s", "GiB")
+    return layers(WORDS, [0.0, 1.0, 2.0], stack, limit=capacity, peak=peak, axes=axes, table=twin, mode="light")
 
 
 def test_layers_are_stacked_from_the_bottom() -> None:
@@ -38,3 +37,21 @@ def test_the_limit_is_always_in_view_and_alarms_when_crossed(limit: float, alarm
     colours = palette("light")
     assert layout["yaxis"]["range"][1] > max(limit, 5.0)
     assert layout["shapes"][0]["line"]["color"] == (colours.alert if alarm else colours.text)
+
+
+@pytest.mark.parametrize(
+    ("limit", "time", "anchors"),
+    [
+        (20.0, 0.1, ("left", "bottom")),
+        (5.2, 0.1, ("left", "top")),
+        (20.0, 2.0, ("right", "bottom")),
+        (5.2, 2.0, ("right", "top")),
+    ],
+)
+def test_the_name_of_the_peak_keeps_off_the_limit_and_inside_the_chart(
+    limit: float, time: float, anchors: tuple[str, str]
+) -> None:
+    """A peak just below the limit has no room above it, a late one none right of it."""
+    capacity, peak = _chart(limit, time).figure["layout"]["annotations"]
+    assert (peak["xanchor"], peak["yanchor"]) == anchors
+    assert capacity["bgcolor"] == peak["bgcolor"] == palette("light").paper

@@ -140,9 +140,7 @@ def test_a_bad_value_gives_its_default_and_a_notice(key: str, text: str) -> None
     assert (notice.key, notice.name) == (key, row.name)
     assert notice.allowed == row.allowed()
     assert row.parse(notice.fallback) == row.default
-    assert all(part in notice.message for part in (key, row.name, notice.allowed, notice.fallback))
     assert len(notice.value) <= 70
-    notice.message.encode("utf-8")
     notice.value.encode("utf-8")
 
 

@@ -10,7 +10,7 @@ import pytest
 from trn2model.errors import DataError, UnknownNameError
 from trn2model.model.flop import model_report
 from trn2model.model.parameters import model_parameters
-from trn2model.specs.model import Attention, Layer, Mlp, Moe, load_model, model_names, parse_model, uniform_model
+from trn2model.specs.model import Attention, Layer, Mlp, ModelSpec, Moe, load_model, model_names, parse_model
 from trn2model.specs.provenance import sources
 
 # fmt: off
@@ -141,7 +141,7 @@ MPT = [
 def test_mpt_counts_with_every_bias(hidden: int, layers: int, heads: int, positions: int, parameters: int) -> None:
     attention = Attention(heads, heads, hidden // heads, qkv_bias=True, output_bias=True, rotary=False)
     layer = Layer("block", attention, Mlp(4 * hidden, gated=False, bias=True))
-    plain = uniform_model("mpt", hidden, 50368, layers, layer)
+    plain = ModelSpec("mpt", hidden, 50368, (layer,), (0,) * layers)
     model = replace(plain, tied_embeddings=True, learned_positions=positions, layer_norm=True)
     assert model_parameters(model).total == parameters
 

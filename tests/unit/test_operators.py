@@ -18,7 +18,7 @@ WIDTHS = Widths(2.0, 2.0, 0.625, 2.0)
 
 def _table(*operators: Operator, name: str = "ideal", sparse: bool = False) -> OperatorTable:
     rows = np.full(len(operators), sparse)
-    return evaluate(operators, (), WIDTHS, rows, RATES, CORE, profile(name).compute)
+    return evaluate(operators, (), WIDTHS, rows, rates=RATES, core=CORE, constants=profile(name).compute)
 
 
 def test_each_engine_binds_its_own_operator() -> None:

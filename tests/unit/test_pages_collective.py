@@ -9,9 +9,13 @@ import pytest
 
 from trn2model import Scenario, estimate
 from trn2model.model.training.step import TrainingEstimate
-from trn2model.network.collective import collective_report, ultraserver_against_efa
+from trn2model.network.algorithms import Algorithm, Layout, Leg
+from trn2model.network.collective import collective_report
+from trn2model.network.cost import collective_cost
+from trn2model.network.placement import group_dims
 from trn2model.specs import catalog
 from trn2model.specs.profile import profile
+from trn2model.specs.topology import fabric
 from trn2model.ui.charts.chart import Chart
 from trn2model.ui.pages import explorer, replay
 from trn2model.ui.pages.collective import (
@@ -19,6 +23,7 @@ from trn2model.ui.pages.collective import (
     algorithm_of,
     applicable,
     best_by_size,
+    legs_text,
     line_time,
     measured_listing,
     measured_marks,
@@ -57,7 +62,7 @@ def test_an_axis_of_degree_one_and_too_many_ranks_give_way_and_say_so() -> None:
 def test_the_explorer_prints_what_the_command_line_prints() -> None:
     view = Exploration("ranks", 64, "all_reduce", 16 * MIB)
     scenario = {"system": "trn2.48xlarge"}
-    report = collective_report("all_reduce", catalog.system("trn2.48xlarge"), 1, 2, 64, 16 * MIB)
+    report = collective_report("all_reduce", catalog.system("trn2.48xlarge"), 1, 2, ranks=64, message_bytes=16 * MIB)
     chosen = target(plan(**scenario), view)
     assert algorithm_of(chosen, view) == report["algorithm"]
     assert line_time(chosen, "all_reduce", 16 * MIB, "auto") == pytest.approx(report["time"])
@@ -118,13 +123,33 @@ def test_machines_agree_with_the_estimate_of_both() -> None:
     view = Exploration("dp", size=64 * MIB)
     chosen = target(plan(), view)
     found = explorer.compare(chosen, "all_reduce")
-    constants = profile("achievable").links
-    both = ultraserver_against_efa("all_reduce", chosen.dims, chosen.num_ranks, 2, [64 * MIB], constants)
+    constants, groups = profile("achievable").links, group_dims(chosen.dims, chosen.num_ranks)
+    machines = (fabric(catalog.system("trn2-ultraserver"), 1, 2), fabric(catalog.system("trn2.48xlarge"), 4, 2))
+    both = [collective_cost(one, "all_reduce", 64 * MIB, groups, constants=constants).time for one in machines]
     index = found.times[0].message_bytes.tolist().index(64 * MIB)
-    for curve, name in zip(found.times, ("ultraserver", "efa"), strict=True):
-        assert np.min([times[index] for times in curve.times.values()]) == pytest.approx(float(both[name][0]))
+    for curve, time in zip(found.times, both, strict=True):
+        assert np.min([times[index] for times in curve.times.values()]) == pytest.approx(float(time))
     text = explorer.ratio_sentence(chosen, view, found)
-    assert f"{float(both['speedup'][0]):.2f} times as long as UltraServer" in text
+    assert f"{float(both[1] / both[0]):.2f} times as long as UltraServer" in text
+
+
+def test_how_a_collective_ran_in_words() -> None:
+    names = [legs_text((Leg(algorithm),)) for algorithm in Algorithm]
+    assert names == ["ring", "kangaring", "mesh", "single-step mesh", "single-step all-reduce mesh", "rdh"]
+    assert legs_text((Leg(Algorithm.RING, Layout.RANKS),)) == "ring in rank order"
+    three = (Leg(Algorithm.KANGARING), Leg(Algorithm.SINGLE_STEP_MESH), Leg(Algorithm.RDH, Layout.DOMAINS))
+    assert legs_text(three) == "kangaring + single-step mesh + rdh over the network"
+
+
+def test_each_step_says_its_operation_level_and_number() -> None:
+    apart = plan(system="trn2.48xlarge", count=2)
+    reduced = replay.score(apart, Exploration("dp", op="all_reduce", size=4 * MIB, algorithm="hierarchical"))
+    inner, outer = reduced.how.split(" + ")
+    said = [step.label for step in reduced.steps]
+    assert said[0] == f"reduce-scatter, {inner}, step 1"
+    assert said[-1].startswith(f"all-gather, {inner}, step ")
+    assert any(label.endswith(f", {outer}, step 1") for label in said)
+    assert [step.label for step in replay.score(apart, Exploration("tp", op="permute")).steps] == ["permute"]
 
 
 def test_the_same_comparison_stands_on_either_machine() -> None:

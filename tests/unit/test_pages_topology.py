@@ -170,7 +170,7 @@ def test_ports_of_a_switch_show_their_load_and_the_chosen_group_stands_out() -> 
     scenario = Scenario(model="llama-3.1-8b", system="p5.48xlarge", tp=4)
     estimate = estimates.training(scenario)
     figure = picture(page(scenario, axis="tp", group=1)).figure
-    used = estimate.link_load.utilization_by_axis["tp"]
+    used = estimate.link_load.by_axis["tp"] / (estimate.network.fabric.link_bandwidth * float(estimate.step_time))
     spots = next(trace for trace in figure["data"] if "colorbar" in trace.get("marker", {}))
     assert spots["marker"]["color"] == pytest.approx(np.maximum(used[:8], used[8:]).tolist())
     chips = figure["data"][-1]

@@ -175,11 +175,14 @@ def test_what_no_link_can_carry_is_said(evidence: Evidence) -> None:
     assert "not in the catalog" in said.note
 
 
+TWIN = table(("a",), [("b",)])
+
+
 def test_a_long_series_is_cut_into_traces_that_a_browser_draws() -> None:
     dots = tuple(Dot(1.0 + n, 1.0 + n, str(n), "") for n in range(MOST_POINTS + 1))
     words = Words("t", "s", "a", "f")
     series = Series("A", "circle", 8, 0, dots)
-    chart = parity(words, [series], Picked(dots[0], 0.5, 2.0), (1.0, 3000.0), table(("a",), [("b",)]), "light")
+    chart = parity(words, [series], Picked(dots[0], 0.5, 2.0), (1.0, 3000.0), table=TWIN, mode="light")
     assert sorted(len(trace["x"]) for trace in chart.figure["data"] if "customdata" in trace) == [1, MOST_POINTS]
 
 
@@ -188,7 +191,7 @@ def test_strips_stand_apart_and_show_ratios_round_one() -> None:
     series = Series("A", "circle-open", 8, 1, dots)
     groups = {"a": "first", "b": "second", "c": "first"}
     words = Words("t", "s", "a", "f")
-    chart = ratio_strip(words, groups, [series], table(("a",), [("b",)]), "dark", "key")
+    chart = ratio_strip(words, groups, [series], table=TWIN, mode="dark", picks="key")
     trace, layout = chart.figure["data"][0], chart.figure["layout"]
     assert trace["x"] == [0.5, 1.0, 1.1]
     assert [round(y) for y in trace["y"]] == [0, 1, 0]
@@ -203,7 +206,7 @@ def test_strips_stand_apart_and_show_ratios_round_one() -> None:
 def test_axes_have_some_ticks_whatever_they_span(extent: tuple[float, float], ticks: int) -> None:
     dots = (Dot(*extent, "a", ""),)
     words = Words("t", "s", "a", "f")
-    chart = parity(words, [Series("A", "circle", 8, None, dots)], None, extent, table(("a",), [("b",)]), "light")
+    chart = parity(words, [Series("A", "circle", 8, None, dots)], None, extent, table=TWIN, mode="light")
     assert abs(len(chart.figure["layout"]["xaxis"]["tickvals"]) - ticks) <= 1
 
 

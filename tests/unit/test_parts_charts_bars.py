@@ -14,7 +14,7 @@ def test_parts_stack_in_order_are_patterned_and_zero_parts_are_left_out() -> Non
     )
     names = (("a", 0), ("b", 1), ("c", 2))
     words = Words("Title", "subtitle", "alt", "file")
-    figure = part_rows(words, names, rows, "time [ms]", table(["a"], []), "light").figure
+    figure = part_rows(words, names, rows, "time [ms]", table=table(["a"], []), mode="light").figure
     assert [trace["name"] for trace in figure["data"]] == ["a", "c"]
     assert [trace["x"] for trace in figure["data"]] == [[1.0, 4.0], [2.0, 0.0]]
     assert len({trace["marker"]["pattern"]["shape"] for trace in figure["data"]}) == 2

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trn2model.errors import InvalidInputError
-from trn2model.network.cost import collective_cost
-from trn2model.network.loads import PARTS, cheapest_plan, collective_parts, planned_steps
+from trn2model.network.cost import collective_cost, lines
+from trn2model.network.loads import PARTS, collective_parts, way_steps
 from trn2model.network.placement import Dims, group_dims
 from trn2model.simulate.collectives import replay
 from trn2model.specs import catalog
@@ -34,21 +33,21 @@ def net_of(system: str, count: int) -> Fabric:
 @pytest.mark.parametrize("size", [4096.0, 2.0**26])
 def test_parts_and_steps_sum_to_the_time(system: str, count: int, dims: Dims, ranks: int, op: str, size: float) -> None:
     net = net_of(system, count)
-    plan = cheapest_plan(net, op, dims, ranks, size, CONSTANTS)
-    time = float(collective_cost(net, op, size, group_dims(dims, ranks), CONSTANTS).time)
-    parts = collective_parts(net, plan, size, CONSTANTS)
+    way = lines(net, op, dims, ranks, constants=CONSTANTS).way(size)
+    time = float(collective_cost(net, op, size, group_dims(dims, ranks), constants=CONSTANTS).time)
+    parts = collective_parts(net, way, size, CONSTANTS)
     assert tuple(parts) == PARTS
     assert sum(parts.values()) == pytest.approx(time, rel=1e-12)
-    steps = sum(step.time for step in planned_steps(net, plan, size, CONSTANTS))
+    steps = sum(step.time for step in way_steps(net, way, size, CONSTANTS))
     assert steps + CONSTANTS.collective_time == pytest.approx(time, rel=1e-12)
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "kangaring", "mesh", "rdh"])
-def test_planned_steps_are_those_of_the_replay(algorithm: str) -> None:
+def test_steps_of_a_way_are_those_of_the_replay(algorithm: str) -> None:
     net, dims = net_of("trn2.48xlarge", 1), ((1, 32),)
-    plan = cheapest_plan(net, "all_gather", dims, 32, 1e6, CONSTANTS, algorithm)
-    planned = list(planned_steps(net, plan, 1e6, CONSTANTS))
-    played = replay(net, "all_gather", dims, 32, 1e6, CONSTANTS, algorithm, plan.detail).steps
+    way = lines(net, "all_gather", dims, 32, constants=CONSTANTS, algorithm=algorithm).way(1e6)
+    planned = list(way_steps(net, way, 1e6, CONSTANTS))
+    played = replay(net, "all_gather", dims, 32, message_bytes=1e6, constants=CONSTANTS, legs=way.legs).steps
     assert len(planned) == len(played)
     np.testing.assert_allclose([step.time for step in planned], [step.time for step in played], rtol=1e-9)
     for mine, theirs in zip(planned, played, strict=True):
@@ -58,8 +57,8 @@ def test_planned_steps_are_those_of_the_replay(algorithm: str) -> None:
 def test_what_binds_is_where_the_group_sits() -> None:
     def bound(system: str, count: int, dims: Dims, ranks: int) -> str:
         net = net_of(system, count)
-        plan = cheapest_plan(net, "permute", dims, ranks, 1e9, CONSTANTS)
-        parts = collective_parts(net, plan, 1e9, CONSTANTS)
+        way = lines(net, "permute", dims, ranks, constants=CONSTANTS).way(1e9)
+        parts = collective_parts(net, way, 1e9, CONSTANTS)
         return max(parts, key=lambda part: parts[part])
 
     assert bound("trn2-ultraserver", 1, ((64, 4),), 256) == "z links"
@@ -67,8 +66,3 @@ def test_what_binds_is_where_the_group_sits() -> None:
     assert bound("trn2.48xlarge", 1, ((4, 16),), 64) == "x/y links"
     assert bound("trn2.48xlarge", 1, ((1, 2),), 2) == "chip"
     assert bound("p5.48xlarge", 1, ((1, 8),), 8) == "switch"
-
-
-def test_a_group_of_one_has_no_plan() -> None:
-    with pytest.raises(InvalidInputError, match="ranks"):
-        cheapest_plan(net_of("trn2.48xlarge", 1), "all_reduce", ((1, 1),), 1, 1e6, CONSTANTS)

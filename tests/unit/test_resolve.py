@@ -13,15 +13,15 @@ import pytest
 from trn2model.errors import InvalidInputError, InvalidPlanError, UnsupportedError
 from trn2model.specs import catalog
 from trn2model.specs.plan import (
+    MAX_TOKENS,
     PLAN_COLUMNS,
-    REASONS,
+    RULES,
     WORKLOADS,
     broadcast_columns,
     check_plan,
     check_requests,
     parallel_plan,
     plan_limits,
-    plan_validity,
 )
 from trn2model.specs.resolve import Resolved, resolve
 from trn2model.specs.scenario import ROWS, Scenario
@@ -191,13 +191,13 @@ def test_what_auto_chose_is_said_to_be_autos_choice() -> None:
 
 
 def test_the_tokens_of_a_request_are_announced_as_they_are_checked() -> None:
-    most = int(ROWS["input_tokens"].maximum)
-    assert ROWS["output_tokens"].maximum == most
+    most = MAX_TOKENS - 1
     resolve(Scenario(input_tokens=most, output_tokens=1, model="llama-3.2-1b"), "serve")
     with pytest.raises(InvalidPlanError, match=r"input_tokens \+ output_tokens up to 10,000,000"):
         resolve(Scenario(input_tokens=most, output_tokens=2), "serve")
-    with pytest.raises(InvalidPlanError, match="1 to 9,999,999"):
-        Scenario(input_tokens=most + 1)
+    for name in ("input_tokens", "output_tokens"):
+        with pytest.raises(InvalidPlanError, match="1 to 9,999,999"):
+            Scenario(**{name: most + 1})  # type: ignore[arg-type]
     assert all("10,000,000" in ROWS[name].help for name in ("input_tokens", "output_tokens"))
 
 
@@ -286,7 +286,7 @@ def test_what_is_served() -> None:
     assert resolve(Scenario(input_tokens=3700, prefill_chunk=512), "serve").requests.context_bucket == 4096
     assert resolve(Scenario(input_tokens=3700, system="p5.48xlarge"), "serve").requests.context_bucket == 3700
     assert resolve(Scenario(prefix_hit=1.0), "serve").requests.prefill_tokens == 1
-    assert resolve(Scenario(compiled_batch=32), "serve").compiled_batch == 32
+    assert resolve(Scenario(compiled_batch=32), "serve").requests.compiled_batch == 32
     many = resolve(Scenario(concurrency=np.array([1, 8, 64])), "serve").requests
     assert many.compiled_batch.tolist() == [1, 8, 64]
     assert many.input_tokens.shape == (3,)
@@ -333,16 +333,14 @@ def test_mask_and_error_come_from_the_same_rules(workload: Any, model: str) -> N
     common = {"zero": 1, "microbatch_size": 2, "global_batch_size": 32, "sequence_length": 4096}
     columns = dict(zip(values, np.array(rows).T, strict=True))
     limits = plan_limits(catalog.model(model), 256)
-    valid, code = plan_validity(parallel_plan(**columns, **common), limits, workload)
-    assert valid.shape == code.shape == (len(rows),)
-    assert 0 < valid.sum() < len(rows)
-    for row, fits, reason in zip(rows, valid, code, strict=True):
+    broken = _broken(parallel_plan(**columns, **common), limits, workload)
+    allowed = ~np.any([rows for _, rows in broken], axis=0)
+    assert 0 < allowed.sum() < len(rows)
+    for row, fits in zip(rows, allowed, strict=True):
         single = parallel_plan(**dict(zip(values, row, strict=True)), **common)
         if fits:
-            assert reason == -1
             check_plan(single, limits, workload)
         else:
-            assert REASONS[reason]
             with pytest.raises(InvalidPlanError):
                 check_plan(single, limits, workload)
 
@@ -350,13 +348,22 @@ def test_mask_and_error_come_from_the_same_rules(workload: Any, model: str) -> N
 def test_reasons_name_the_rule() -> None:
     plan = resolve(Scenario()).plan
     limits = plan_limits(catalog.model("llama-3.1-70b"), 256)
-    tried = {"tp": (3, "tp_heads"), "pp": (90, "pp_layers"), "ep": (2, "ep_experts"), "dp": (9, "batch")}
-    for name, (value, reason) in tried.items():
-        valid, code = plan_validity(parallel_plan(**_columns(plan) | {name: value}), limits, "train")
-        assert not valid
-        assert REASONS[int(code)] == reason
-    valid, code = plan_validity(parallel_plan(**_columns(plan) | {"dp": 16}), limits, "train")
-    assert REASONS[int(code)] == "ranks"
+    tried = {"tp": (3, "tp_heads"), "pp": (90, "pp_layers"), "ep": (2, "ep_experts")}
+    for name, value, reason in ((name, *told) for name, told in tried.items()):
+        assert _broken_first(plan, limits, {name: value}) == reason
+    assert _broken_first(plan, limits, {"dp": 9}) == "batch"
+    assert _broken_first(plan, limits, {"dp": 16}) == "ranks"
+
+
+def _broken(plan: Any, limits: Any, workload: Any) -> list[tuple[str, Any]]:
+    """Reason of each rule of a workload, and which plans break it."""
+    rules = [rule for rule in RULES if workload in rule.workloads]
+    return [(rule.reason, np.broadcast_to(rule.broken(plan, limits), plan.shape)) for rule in rules]
+
+
+def _broken_first(plan: Any, limits: Any, change: dict[str, int]) -> str:
+    changed = parallel_plan(**_columns(plan) | change)
+    return next(reason for reason, broken in _broken(changed, limits, "train") if broken)
 
 
 def _columns(plan: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from trn2model.model.serving.sweeps import (
     latency_violations,
     operating_point,
 )
-from trn2model.specs.scenario import ROWS, Scenario
+from trn2model.specs.scenario import MAX_CONCURRENCY, Scenario
 
 SCENARIO = Scenario(profile="achievable")
 
@@ -128,7 +128,7 @@ def test_broken_limits_are_violations_with_a_remedy() -> None:
 
 def test_the_default_sweep_stays_within_the_field() -> None:
     sweep = concurrency_sweep(Scenario(input_tokens=1, output_tokens=1))
-    assert sweep.values.max() <= ROWS["concurrency"].maximum
+    assert sweep.values.max() <= MAX_CONCURRENCY
     assert len(sweep.values) > 10
 
 

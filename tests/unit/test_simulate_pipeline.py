@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trn2model.errors import InvalidInputError, InvalidPlanError
-from trn2model.simulate.pipeline import simulate_pipeline, stage_orders
+from trn2model.simulate.pipeline import KINDS, simulate_pipeline, stage_orders
 
 
 def test_two_stages_by_hand():
@@ -13,7 +13,7 @@ def test_two_stages_by_hand():
         (stage, kind, mb): (start, end)
         for stage, kind, mb, start, end in zip(
             trace.stage.tolist(),
-            trace.kind_names(),
+            [KINDS[code] for code in trace.kind],
             trace.microbatch.tolist(),
             trace.start.tolist(),
             trace.end.tolist(),

@@ -87,3 +87,8 @@ def test_units_follow_the_size(shown: str, text: str) -> None:
 )
 def test_figures_keep_every_digit_of_their_source(value: float | None, unit: str, text: str) -> None:
     assert fmt.quantity(value, unit) == text
+
+
+def test_sizes_are_named_with_three_digits() -> None:
+    names = [fmt.size_name(size) for size in (1024.0, 1.5 * 2**20, 2.0**34, 331.4 * 1024)]
+    assert names == ["1 KiB", "1.5 MiB", "16 GiB", "331 KiB"]

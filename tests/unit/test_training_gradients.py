@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from trn2model.model.calls import plan_network
 from trn2model.model.estimate import estimate
 from trn2model.model.stages import parameter_shares, stage_table
 from trn2model.model.training.gradients import Windows, gradient_exchange
-from trn2model.network.cost import plan_network
 from trn2model.specs.numerics import optimizer
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
@@ -104,12 +104,12 @@ def test_windows_are_shared() -> None:
     resolved = resolve(Scenario(model="mixtral-8x7b", tp=8, ep=4))
     network, adam = plan_network(resolved), optimizer("adamw-fp32")
     shares = parameter_shares(resolved, stage_table(resolved.model, 1.0, 1.0))
-    none = gradient_exchange(shares, network, adam, Windows(0.0, 0.0))
-    ample = gradient_exchange(shares, network, adam, Windows(1e3, 1e3))
+    none = gradient_exchange(resolved, shares, network, optimizer=adam, windows=Windows(0.0, 0.0))
+    ample = gradient_exchange(resolved, shares, network, optimizer=adam, windows=Windows(1e3, 1e3))
     assert {use.axis for use in none} == {"dp", "dp (experts)"}
     assert all(use.exposed_time == pytest.approx(use.link_time) for use in none)
     overlap = resolved.profile.compute.dp_overlap_fraction
     assert all(use.exposed_time == pytest.approx((1 - overlap) * use.link_time) for use in ample)
     budget = 1e-3
-    tight = gradient_exchange(shares, network, adam, Windows(budget, budget))
+    tight = gradient_exchange(resolved, shares, network, optimizer=adam, windows=Windows(budget, budget))
     assert sum(use.link_time - use.exposed_time for use in tight) <= 2 * budget * (1 + 1e-9)

@@ -17,11 +17,13 @@ from trn2model.specs.provenance import STATUSES, sources
 from trn2model.specs.scenario import FIELDS, Scenario
 from trn2model.ui import estimates, report
 from trn2model.ui.charts.chart import Chart
-from trn2model.ui.pages import chip, overview, topology, training, verdict, words
+from trn2model.ui.charts.colours import MEMORY_COLOURS, TIME_COLOURS, time_colour
+from trn2model.ui.charts.style import palette
+from trn2model.ui.pages import chip, overview, schedule, steps, topology, training, words
 from trn2model.ui.pages import sources as source_page
 from trn2model.ui.pages.content import Content, Folded, Listing, Remarks
 from trn2model.ui.pages.sources import TERMS
-from trn2model.ui.pages.steps import GROUPS, PART_COLOURS, PART_NAMES, SHORT_NAMES, engine_times, operator_rows
+from trn2model.ui.pages.steps import GROUPS, PART_NAMES, PHASE_NAMES, SHORT_NAMES, engine_times, operator_rows
 from trn2model.ui.pages.topology import axis_groups, link_traffic, runs
 
 SMALL = Scenario(model="llama-3.1-8b", system="trn2.48xlarge", tp=8)
@@ -70,7 +72,23 @@ def test_bars_of_the_step_follow_on_each_other() -> None:
 def test_every_part_of_a_step_has_a_name_and_a_colour() -> None:
     for scenario in SCENARIOS:
         assert set(estimates.training(scenario).time) <= set(PART_NAMES)
-    assert set(PART_NAMES) == set(SHORT_NAMES) == set(PART_COLOURS)
+        assert set(estimates.training(scenario).memory.parts) <= set(MEMORY_COLOURS)
+    assert set(PART_NAMES) == set(SHORT_NAMES)
+    assert {name.removesuffix("_exposed") for name in (*PART_NAMES, *PHASE_NAMES)} <= set(TIME_COLOURS)
+
+
+def test_a_part_looks_the_same_in_every_chart() -> None:
+    """The backward pass of the schedule has the colour that it has in the step time."""
+    estimate = estimates.training(DEEP)
+    (bars,) = training.step_time_rows(estimate, "light").figure["data"]
+    shown = dict(zip(bars["y"], bars["marker"]["color"], strict=True))
+    drawn = {
+        trace["name"]: trace["marker"]["color"] for trace in schedule.schedule_chart(estimate, "light").figure["data"]
+    }
+    assert {name: shown[name] for name in ("forward", "backward")} == {
+        name: drawn[name] for name in ("forward", "backward")
+    }
+    assert drawn["backward"] == palette("light").series[time_colour("backward")]
 
 
 @pytest.mark.parametrize("scenario", [SMALL, MOE], ids=lambda s: s.model)
@@ -108,18 +126,18 @@ def test_peaks_of_trainium2_by_pattern() -> None:
 
 
 def test_the_verdict_names_fit_speed_and_what_binds() -> None:
-    said = verdict.training_verdict(estimates.training(Scenario()))
+    said = steps.training_verdict(estimates.training(Scenario()))
     assert said.tone == "good"
     assert re.match(r"Fits: [\d.]+ % of HBM \([\d.]+ GiB of 24\.0 GiB\)\. [\d.]+ k tokens/s, MFU [\d.]+ %", said.text)
     assert "Bound by the Tensor engine" in said.text
-    lonely = verdict.bound_sentence(
+    lonely = steps.bound_sentence(
         estimates.training(Scenario(system="trn2.48xlarge", count=16, tp=64, precision="fp8"))
     )
     assert "exposed tensor-parallel communication" in lonely
 
 
 def test_the_verdict_on_what_does_not_fit_names_demand_limit_and_remedy() -> None:
-    said = verdict.training_verdict(estimates.training(TOO_LARGE))
+    said = steps.training_verdict(estimates.training(TOO_LARGE))
     violation = estimates.training(TOO_LARGE).violations[0]
     assert said.tone == "bad"
     assert f"{violation.demand / 2**30:.0f} GiB" in said.text

@@ -23,7 +23,7 @@ def test_device_rows_are_compared_with_what_the_command_line_prints() -> None:
     assert permutes
     for row, one in permutes:
         system, lnc, ranks = catalog.system(row.text("system")), round(row.number("lnc")), round(row.number("ranks"))
-        report = collective_report("permute", system, 1, lnc, ranks, row.number("bytes"))
+        report = collective_report("permute", system, 1, lnc, ranks=ranks, message_bytes=row.number("bytes"))
         assert one.predicted == pytest.approx(report["time"])
 
 

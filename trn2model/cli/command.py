@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
 
 from trn2model.errors import InvalidInputError, Trn2ModelError
-from trn2model.specs.fields import ScenarioField
+from trn2model.specs.fields import BoolField, ScenarioField
 from trn2model.specs.hf import model_from_hf_config
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.provenance import MAX_JSON_BYTES, read_user_file
@@ -150,8 +150,8 @@ def write(text: str) -> None:
         raise OutputError(message) from error
 
 
-_METAVARS: Final = {"int": "N", "float": "X", "name": "NAME", "choice": "WORD", "order": "AXES", "list": "WORDS"}
-_MANY: Final = 16
+#: A list of allowed words that is longer stands in the documentation and in the message that refuses another word.
+_LONGEST_LIST: Final = 100
 _SHOWN: Final = 60
 
 
@@ -169,11 +169,11 @@ def add_field_arguments(parser: argparse.ArgumentParser, rows: Iterable[Scenario
     for row in rows:
         if row.group not in groups:
             groups[row.group] = parser.add_argument_group(row.group)
-        if row.kind == "bool":
+        if isinstance(row, BoolField):
             action = argparse.BooleanOptionalAction
             groups[row.group].add_argument(row.flag, action=action, default=None, help=_help(row))
         else:
-            groups[row.group].add_argument(row.flag, metavar=_METAVARS[row.kind], help=_help(row))
+            groups[row.group].add_argument(row.flag, metavar=row.placeholder, help=_help(row))
 
 
 def scenario_from(arguments: argparse.Namespace) -> Scenario:
@@ -182,17 +182,24 @@ def scenario_from(arguments: argparse.Namespace) -> Scenario:
     Raises InvalidInputError (a value is not allowed, or a file cannot be used).
     """
     scenario = Scenario() if arguments.scenario is None else _from_file(arguments.scenario)
-    values: dict[str, Any] = {}
-    for row in FIELDS:
-        given = getattr(arguments, row.name)
-        if given is not None:
-            values[row.name] = given if isinstance(given, bool) else row.parse(given)
+    values = given_values(arguments, FIELDS)
     if arguments.model_config is not None:
         if "model" in values:
             remedy = "give only one of the two"
             raise InvalidInputError("model", arguments.model, "left out when --model-config is given", remedy)
         values["model"] = read_model(arguments.model_config)
     return replace(scenario, **values) if values else scenario
+
+
+def given_values(arguments: argparse.Namespace, rows: Iterable[ScenarioField]) -> dict[str, Any]:
+    """Values of the flags that were given, by field.
+
+    Raises InvalidInputError (a value is not allowed).
+    """
+    given = ((row, getattr(arguments, row.name)) for row in rows)
+    return {
+        row.name: value if isinstance(value, bool) else row.parse(value) for row, value in given if value is not None
+    }
 
 
 def read_model(path: str) -> ModelSpec:
@@ -226,6 +233,6 @@ def _from_file(path: str) -> Scenario:
 
 def _help(row: ScenarioField) -> str:
     default = row.format(row.default)
-    few = (row.kind not in ("name", "bool") and len(row.options()) < _MANY) or row.kind in ("order", "list")
-    allowed = f" Allowed: {row.allowed()}." if few else ""
+    listed = not isinstance(row, BoolField) and len(row.allowed()) <= _LONGEST_LIST
+    allowed = f" Allowed: {row.allowed()}." if listed else ""
     return f"{row.help}{allowed} Default: {default}.".replace("%", "%%")

@@ -12,6 +12,7 @@ from trn2model.cli.command import (
     UsageError,
     add_field_arguments,
     columns,
+    given_values,
     quantity_text,
     read_model,
     sections,
@@ -20,7 +21,7 @@ from trn2model.model.flop import model_report
 from trn2model.network.collective import collective_report
 from trn2model.specs import catalog
 from trn2model.specs.catalog import specs_report
-from trn2model.specs.fields import AUTO, ScenarioField, words
+from trn2model.specs.fields import AUTO, ChoiceField, FloatField, IntField, words
 from trn2model.specs.hardware import logical_core
 from trn2model.specs.plan import MAX_TOKENS
 from trn2model.specs.scenario import ROWS
@@ -28,17 +29,10 @@ from trn2model.text import bandwidth, capacity, count, duration, percent, quanti
 from trn2model.validation.compare import validate_report
 from trn2model.validation.measurements import TABLES
 
-_CONTEXT: Final = ScenarioField(
-    "context",
-    "int",
-    "Context",
-    "Model",
-    "Tokens the next token attends to",
-    0,
-    "context",
-    minimum=0,
-    maximum=MAX_TOKENS,
-)
+_CONTEXT: Final = IntField(
+    "context", "Context", "Model", help="Tokens the next token attends to",
+    name="context", default=0, minimum=0, maximum=MAX_TOKENS,
+)  # fmt: skip
 _SYSTEM_FIGURES: Final = ("num_chips", "num_cores", "hbm_bytes", "hbm_bandwidth", "bf16_flop_rate", "fp8_flop_rate")
 
 
@@ -142,17 +136,17 @@ SPECS: Final = Command("specs", "figures of the machines with their sources", _c
 MODELS: Final = Command("models", "size and cost of the models", _configure_models, _models)
 
 
-_OPS: Final = ScenarioField(
-    "op", "choice", "Operation", "System", "Collective operation", name="op",
-    choices=words("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"),
+_OPS: Final = ChoiceField(
+    "op", "Operation", "System", help="Collective operation",
+    name="op", choices=words("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"),
 )  # fmt: skip
-_RANKS: Final = ScenarioField(
-    "ranks", "int", "Ranks", "System", "Members of the group, consecutive from rank 0; auto takes every rank", AUTO,
-    "ranks", minimum=1, maximum=1 << 20, unset=AUTO,
+_RANKS: Final = IntField(
+    "ranks", "Ranks", "System", help="Members of the group, consecutive from rank 0; auto takes every rank",
+    name="ranks", default=AUTO, minimum=1, maximum=1 << 20, unset=AUTO,
 )  # fmt: skip
-_BYTES: Final = ScenarioField(
-    "bytes", "float", "Bytes", "System", "Message size, nccom-test's size column, in bytes", name="bytes",
-    minimum=1, maximum=1e15,
+_BYTES: Final = FloatField(
+    "bytes", "Bytes", "System", help="Message size, nccom-test's size column, in bytes",
+    name="bytes", minimum=1, maximum=1e15,
 )  # fmt: skip
 _FIELDS: Final = tuple(ROWS[name] for name in ("system", "count", "lnc", "profile"))
 
@@ -168,13 +162,15 @@ def _configure_collective(parser: argparse.ArgumentParser) -> None:
 def _collective(arguments: argparse.Namespace) -> Outcome:
     op, size = _OPS.parse(arguments.op), _BYTES.parse(arguments.bytes)
     ranks = _RANKS.parse(arguments.ranks)
-    given = {row.name: getattr(arguments, row.name) for row in _FIELDS}
-    values = {row.name: row.default if given[row.name] is None else row.parse(given[row.name]) for row in _FIELDS}
+    values = {row.name: row.default for row in _FIELDS} | given_values(arguments, _FIELDS)
     system = catalog.system(values["system"])
     if ranks == AUTO:
         ranks = system.num_chips * values["count"] * logical_core(system, values["lnc"]).ranks_per_chip
     name = system.default_profile if values["profile"] == AUTO else values["profile"]
-    report = collective_report(op, system, values["count"], values["lnc"], ranks, size, arguments.algorithm, name)
+    machine = system, values["count"], values["lnc"]
+    report = collective_report(
+        op, *machine, ranks=ranks, message_bytes=size, algorithm=arguments.algorithm, profile_name=name
+    )
     title = f"{op} of {traffic(size)} over {ranks:,} ranks of {values['count']} x {system.name}, profile {name}"
     return Outcome(report, lambda: collective_text(title, report))
 

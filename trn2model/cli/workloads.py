@@ -11,6 +11,7 @@ from trn2model.cli.command import (
     Outcome,
     add_scenario_arguments,
     columns,
+    given_values,
     quantity_text,
     scenario_from,
     sections,
@@ -23,15 +24,13 @@ from trn2model.model.serving.steady import estimate_serving
 from trn2model.model.serving.sweeps import latency_violations, operating_point
 from trn2model.simulate.queue import simulate_scenario
 from trn2model.simulate.requests import parse_trace
-from trn2model.specs.fields import NONE, ScenarioField
+from trn2model.specs.fields import AXES, NONE, FloatField, IntField
 from trn2model.specs.link import encode, query_string
 from trn2model.specs.provenance import MAX_CSV_BYTES, read_user_file
 from trn2model.specs.resolve import resolve
 from trn2model.specs.scenario import Scenario
 from trn2model.text import bandwidth, capacity, count, duration, number_of_requests, percent, significant, traffic
 from trn2model.units import from_si
-
-_AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 
 
 def _train(arguments: argparse.Namespace) -> Outcome:
@@ -59,7 +58,7 @@ def scenario_text(scenario: Mapping[str, Any]) -> str:
     """Scenario in two lines."""
     numerics = f"{scenario['precision']} {scenario['sparsity']}"
     machine = f"{scenario['model']} on {scenario['count']} x {scenario['system']}, {numerics}"
-    degrees = " ".join(f"{axis} {scenario[axis]}" for axis in _AXES)
+    degrees = " ".join(f"{axis} {scenario[axis]}" for axis in AXES)
     batch = f"batch {scenario['global_batch_size']:,} x {scenario['sequence_length']:,} tokens"
     return f"{machine}, profile {scenario['profile']}\n{degrees}, microbatch {scenario['microbatch_size']}, {batch}"
 
@@ -148,23 +147,26 @@ TRAIN: Final = Command("train", "one training step: time, memory, communication,
 LINK: Final = Command("link", "the dashboard's address for a scenario", add_scenario_arguments, _link)
 
 
-_TTFT: Final = ScenarioField(
-    "max_ttft", "float", "Longest TTFT", "Inference", "Longest time to first token to accept, in seconds",
+_TTFT: Final = FloatField(
+    "max_ttft", "Longest TTFT", "Inference", help="Longest time to first token to accept, in seconds",
     name="max_ttft", minimum=1e-9, maximum=1e9, unset=NONE,
 )  # fmt: skip
-_TPOT: Final = ScenarioField(
-    "max_tpot", "float", "Longest TPOT", "Inference",
-    "Longest time per output token to accept, prefill stalls included, in seconds",
+_TPOT: Final = FloatField(
+    "max_tpot", "Longest TPOT", "Inference",
+    help="Longest time per output token to accept, prefill stalls included, in seconds",
     name="max_tpot", minimum=1e-9, maximum=1e9, unset=NONE,
 )  # fmt: skip
-_RATE: Final = ScenarioField(
-    "rate", "float", "Arrival rate", "Inference", "Run a queue of Poisson arrivals at so many requests per second",
+_RATE: Final = FloatField(
+    "rate", "Arrival rate", "Inference", help="Run a queue of Poisson arrivals at so many requests per second",
     name="rate", minimum=1e-9, maximum=1e9, unset=NONE,
 )  # fmt: skip
-_REQUESTS: Final = ScenarioField(
-    "requests", "int", "Requests", "Inference", "Requests in that queue", 1000, "requests", minimum=1, maximum=100_000
+_REQUESTS: Final = IntField(
+    "requests", "Requests", "Inference", help="Requests in that queue",
+    name="requests", default=1000, minimum=1, maximum=100_000,
+)  # fmt: skip
+_SEED: Final = IntField(
+    "seed", "Seed", "Inference", help="Seed of the arrivals", name="seed", default=0, minimum=0, maximum=2**31
 )
-_SEED: Final = ScenarioField("seed", "int", "Seed", "Inference", "Seed of the arrivals", 0, "seed", 0, 2**31)
 _SERVING_FIELDS: Final = (_TTFT, _TPOT, _RATE, _REQUESTS, _SEED)
 
 
@@ -173,16 +175,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("Limits and queue")
     for row in _SERVING_FIELDS:
         default = "none" if row.default is None else f"{row.default}"
-        group.add_argument(row.flag, metavar="N" if row.kind == "int" else "X", help=f"{row.help}. Default: {default}.")
+        group.add_argument(row.flag, metavar=row.placeholder, help=f"{row.help}. Default: {default}.")
     trace = "Run a queue of the requests in a CSV file with columns arrival, input, output instead"
     group.add_argument("--trace", metavar="FILE", help=trace)
 
 
 def _serve(arguments: argparse.Namespace) -> Outcome:
-    given = {row.name: getattr(arguments, row.name) for row in _SERVING_FIELDS}
-    options = {
-        row.name: row.default if given[row.name] is None else row.parse(given[row.name]) for row in _SERVING_FIELDS
-    }
+    options = {row.name: row.default for row in _SERVING_FIELDS} | given_values(arguments, _SERVING_FIELDS)
     _check_queue_flags(arguments, options["rate"])
     scenario = scenario_from(arguments)
     estimate = estimate_serving(resolve(scenario, "serve"))
@@ -244,7 +243,7 @@ def serving_text(document: Mapping[str, Any]) -> str:
 def _scenario_text(scenario: Mapping[str, Any]) -> str:
     numerics = f"{scenario['precision']} {scenario['sparsity']}"
     machine = f"{scenario['model']} on {scenario['count']} x {scenario['system']}, {numerics}"
-    degrees = " ".join(f"{axis} {scenario[axis]}" for axis in _AXES)
+    degrees = " ".join(f"{axis} {scenario[axis]}" for axis in AXES)
     tokens = f"{scenario['input_tokens']:,} tokens in (bucket {scenario['context_bucket']:,})"
     running = number_of_requests(scenario["concurrency"])
     served = f"{running} per replica (graph of {scenario['compiled_batch']:,})"

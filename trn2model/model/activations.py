@@ -14,7 +14,7 @@ MASK_BYTES = 1.0
 
 
 def saved_bytes(
-    layer: Layer, model: ModelSpec, work: RankWork, recompute: str, kept: frozenset[str] = EVERYTHING
+    layer: Layer, model: ModelSpec, work: RankWork, recompute: str, *, kept: frozenset[str] = EVERYTHING
 ) -> Numeric:
     r"""Activations of one layer and microbatch that wait for backward on one rank [B].
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,46 +13,58 @@ from trn2model.formulas import Numeric, moe
 from trn2model.model.layers import RankWork, expert_imbalance
 from trn2model.model.parameters import kv_heads_per_rank, value_size
 from trn2model.network.cost import CollectiveCost, Network
+from trn2model.network.placement import placement
+from trn2model.specs.fields import AXES
 from trn2model.specs.model import Layer, Moe
 from trn2model.specs.plan import EVERYTHING, saved_groups
 from trn2model.specs.resolve import Resolved
+from trn2model.specs.topology import fabric
+
+Floats = NDArray[np.float64]
 
 _FP32_BYTES: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One kind of collective: payload of a call, and calls per microbatch in each block, shape (blocks, ...)."""
+    """One kind of collective of a pass."""
 
-    axis: str
-    op: str
-    message_bytes: Numeric
-    forward: NDArray[np.float64]
-    backward: NDArray[np.float64]
-    cost: CollectiveCost
+    axis: str  # "tp", "cp" or "ep"
+    op: str  # as `network` names it
+    message_bytes: Numeric  # payload of a call, shape (...) [B]
+    forward: NDArray[np.float64]  # calls per microbatch, shape (blocks, ...)
+    backward: NDArray[np.float64]  # calls per microbatch, shape (blocks, ...)
+    cost: CollectiveCost  # of one call
 
-    @property
-    def time(self) -> NDArray[np.float64]:
-        """Link time per microbatch and block [s]."""
-        return np.asarray(self.cost.time * (self.forward + self.backward))
+
+def plan_network(resolved: Resolved) -> Network:
+    """Network of a resolved plan."""
+    scenario = resolved.scenario
+    return Network(
+        fabric(resolved.system, scenario.count, scenario.lnc),
+        placement(scenario.placement.split(","), {axis: getattr(resolved.plan, axis) for axis in AXES}),
+        resolved.profile.links,
+        scenario.zero_group,
+    )
 
 
 def microbatch_calls(
     resolved: Resolved, work: RankWork, network: Network, *, sequence_parallel: bool, loss: bool = True
 ) -> list[Call]:
     """Collectives of one microbatch on one rank over tp, cp and ep."""
-    counts = _BlockCounts(resolved)
+    counts = _BlockCounts(resolved, network)
     return [
-        *_tensor_parallel(resolved, work, network, counts, sequence_parallel=sequence_parallel, loss=loss),
-        *_expert_parallel(resolved, work, network, counts),
-        *_context_parallel(resolved, work, network, counts),
+        *_tensor_parallel(resolved, work, counts, sequence_parallel=sequence_parallel, loss=loss),
+        *_expert_parallel(resolved, work, counts),
+        *_context_parallel(resolved, work, counts),
     ]
 
 
 class _BlockCounts:
     """Calls per block, spread over the plans; what is not kept for backward is exchanged again there."""
 
-    def __init__(self, resolved: Resolved) -> None:
+    def __init__(self, resolved: Resolved, network: Network) -> None:
+        self.network = network
         kinds = resolved.model.layer_kinds
         self.shape = resolved.plan.shape
         self.moe = [isinstance(layer.feed_forward, Moe) for layer in kinds]
@@ -61,7 +73,7 @@ class _BlockCounts:
         self.again = {group: float(group not in kept) for group in EVERYTHING}
         self.kinds = kinds
 
-    def spread(self, layers: Sequence[float], embedding: float = 0.0, head: float = 0.0) -> NDArray[np.float64]:
+    def spread(self, layers: Sequence[float], embedding: float = 0.0, head: float = 0.0) -> Floats:
         flat = np.array([*layers, embedding, head], dtype=np.float64)
         return flat.reshape(-1, *(1,) * len(self.shape))
 
@@ -73,17 +85,19 @@ class _BlockCounts:
         axis: str,
         op: str,
         message_bytes: Numeric,
-        cost: CollectiveCost,
+        *,
         forward: tuple[Sequence[float], float, float],
         backward: tuple[Sequence[float], float, float],
     ) -> Call:
-        return Call(axis, op, message_bytes, self.spread(*forward), self.spread(*backward), cost)
+        return self.spread_call(axis, op, message_bytes, forward=self.spread(*forward), backward=self.spread(*backward))
+
+    def spread_call(self, axis: str, op: str, message_bytes: Numeric, *, forward: Floats, backward: Floats) -> Call:
+        return Call(axis, op, message_bytes, forward, backward, self.network.cost((axis,), op, message_bytes))
 
 
 def _tensor_parallel(
     resolved: Resolved,
     work: RankWork,
-    network: Network,
     counts: _BlockCounts,
     *,
     sequence_parallel: bool,
@@ -101,29 +115,26 @@ def _tensor_parallel(
         layers = _weighted(attention, feed_forward, 1.0, 1.0)
         sums = _weighted(attention, feed_forward, 1.0 + counts.again["output"], 1.0 + counts.again["down"])
         if not sequence_parallel:
-            reduce = network.cost(("tp",), "all_reduce", payload)
-            calls.append(counts.call("tp", "all_reduce", payload, reduce, (layers, ends, 0.0), (sums, 0.0, head)))
+            reduce = counts.call("tp", "all_reduce", payload, forward=(layers, ends, 0.0), backward=(sums, 0.0, head))
+            calls.append(reduce)
             continue
-        gather = network.cost(("tp",), "all_gather", payload)
-        scatter = network.cost(("tp",), "reduce_scatter", payload)
         gathers = _weighted(attention, feed_forward, 2.0 + counts.again["qkv"], 2.0 + counts.again["up"])
         calls += [
-            counts.call("tp", "all_gather", payload, gather, (layers, 0.0, head), (gathers, ends, head)),
-            counts.call("tp", "reduce_scatter", payload, scatter, (layers, ends, 0.0), (sums, 0.0, head)),
+            counts.call("tp", "all_gather", payload, forward=(layers, 0.0, head), backward=(gathers, ends, head)),
+            counts.call("tp", "reduce_scatter", payload, forward=(layers, ends, 0.0), backward=(sums, 0.0, head)),
         ]
-    return [*calls, _statistics(work, network, counts)] if loss else calls
+    return [*calls, _statistics(work, counts)] if loss else calls
 
 
 def _weighted(attention: Sequence[float], feed_forward: Sequence[float], a: float, f: float) -> list[float]:
     return [a * mixer + f * mlp for mixer, mlp in zip(attention, feed_forward, strict=True)]
 
 
-def _statistics(work: RankWork, network: Network, counts: _BlockCounts) -> Call:
+def _statistics(work: RankWork, counts: _BlockCounts) -> Call:
     """Reductions of the loss over the vocabulary shards: maximum, sum and target logit, in fp32."""
     nothing = [0.0] * len(counts.kinds)
     payload = work.tokens * _FP32_BYTES
-    cost = network.cost(("tp",), "all_reduce", payload)
-    return counts.call("tp", "all_reduce", payload, cost, (nothing, 0.0, 3.0), (nothing, 0.0, 0.0))
+    return counts.call("tp", "all_reduce", payload, forward=(nothing, 0.0, 3.0), backward=(nothing, 0.0, 0.0))
 
 
 def _expert_gather_bytes(resolved: Resolved, work: RankWork, hidden_bytes: Numeric) -> Numeric:
@@ -134,7 +145,7 @@ def _expert_gather_bytes(resolved: Resolved, work: RankWork, hidden_bytes: Numer
     return np.where(np.asarray(work.ep) > 1.0, routed, hidden_bytes)
 
 
-def _expert_parallel(resolved: Resolved, work: RankWork, network: Network, counts: _BlockCounts) -> list[Call]:
+def _expert_parallel(resolved: Resolved, work: RankWork, counts: _BlockCounts) -> list[Call]:
     if not any(counts.moe):
         return []
     calls = []
@@ -148,33 +159,29 @@ def _expert_parallel(resolved: Resolved, work: RankWork, network: Network, count
             work.element_bytes,
             expert_imbalance(layer.feed_forward, work),
         )
-        cost = network.cost(("ep",), "all_to_all", payload)
         twice = counts.only(index, 2.0)
         back = counts.only(index, 2.0 + counts.again["up"] + counts.again["down"])
-        calls.append(counts.call("ep", "all_to_all", payload, cost, (twice, 0.0, 0.0), (back, 0.0, 0.0)))
+        calls.append(counts.call("ep", "all_to_all", payload, forward=(twice, 0.0, 0.0), backward=(back, 0.0, 0.0)))
     return calls
 
 
-def _context_parallel(resolved: Resolved, work: RankWork, network: Network, counts: _BlockCounts) -> list[Call]:
+def _context_parallel(resolved: Resolved, work: RankWork, counts: _BlockCounts) -> list[Call]:
     ring = resolved.scenario.context_parallel_method == "ring"
     steps, again = np.asarray(work.cp) - 1.0, counts.again["attention"]
     calls = []
     for index, layer in enumerate(counts.kinds):
         if work.decode:
-            calls.append(_partial_outputs(layer, index, work, network, counts))
+            calls.append(_partial_outputs(layer, index, work, counts))
             continue
         shard = kv_shard_bytes(layer, work)
         once = counts.spread(counts.only(index))
         if ring:
-            cost = network.cost(("cp",), "permute", shard)
             forward = once * steps
-            calls.append(Call("cp", "permute", shard, forward, (2.0 + again) * forward, cost))
+            calls.append(counts.spread_call("cp", "permute", shard, forward=forward, backward=(2.0 + again) * forward))
             continue
         whole = shard * work.cp
-        gather = network.cost(("cp",), "all_gather", whole)
-        scatter = network.cost(("cp",), "reduce_scatter", whole)
-        calls.append(Call("cp", "all_gather", whole, once, (1.0 + again) * once, gather))
-        calls.append(Call("cp", "reduce_scatter", whole, 0.0 * once, once, scatter))
+        calls.append(counts.spread_call("cp", "all_gather", whole, forward=once, backward=(1.0 + again) * once))
+        calls.append(counts.spread_call("cp", "reduce_scatter", whole, forward=0.0 * once, backward=once))
     return calls
 
 
@@ -183,14 +190,13 @@ def kv_shard_bytes(layer: Layer, work: RankWork) -> Numeric:
     return work.tokens * _kv_width(layer, work) * work.element_bytes
 
 
-def _partial_outputs(layer: Layer, index: int, work: RankWork, network: Network, counts: _BlockCounts) -> Call:
+def _partial_outputs(layer: Layer, index: int, work: RankWork, counts: _BlockCounts) -> Call:
     """Flash decoding: each rank attends to its piece of the cache, then partial outputs (fp32) are summed."""
     spec = layer.attention
     width = spec.latent.latent_size if spec.latent is not None else value_size(spec)
     payload = work.tokens * spec.num_heads / work.tp * width * _FP32_BYTES
-    cost = network.cost(("cp",), "all_reduce", payload)
     once = counts.spread(counts.only(index))
-    return Call("cp", "all_reduce", payload, once, 0.0 * once, cost)
+    return counts.spread_call("cp", "all_reduce", payload, forward=once, backward=0.0 * once)
 
 
 def _kv_width(layer: Layer, work: RankWork) -> Numeric:
@@ -202,11 +208,13 @@ def _kv_width(layer: Layer, work: RankWork) -> Numeric:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Activations and gradients between neighbouring stages: payload and calls of one microbatch on a stage."""
+    """Activations and gradients between neighbouring stages."""
 
-    message_bytes: Numeric
-    count: Numeric
-    cost: CollectiveCost
+    axis: ClassVar = "pp"
+    op: ClassVar = "permute"
+    message_bytes: Numeric  # payload of a send, shape (...) [B]
+    count: Numeric  # sends of a stage per microbatch, or of a whole pass of serving
+    cost: CollectiveCost  # of one send
 
     @property
     def time(self) -> Numeric:

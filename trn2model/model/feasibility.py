@@ -22,13 +22,13 @@ def memory_violations(memory: MemoryUse, resolved: Resolved) -> tuple[Violation,
     if memory.used_bytes <= memory.capacity_bytes:
         return ()
     largest = max(memory.parts, key=lambda part: float(memory.parts[part]))
-    rank = "GPU" if resolved.system.chip.family == "gpu" else "logical core"
     levers = _serving if resolved.workload == "serve" else _training
     said = levers(largest, resolved) or ["choose a system with more HBM"]
     if largest == "weights" and resolved.workload == "serve" and resolved.draft is not None:
         said = _draft(float(memory.parts["weights"]), resolved) or said
     remedy = f"the largest part is {largest.replace('_', ' ')}: {_one_of(said)}"
-    return (Violation(f"HBM per {rank}", float(memory.used_bytes), memory.capacity_bytes, "B", remedy),)
+    resource = f"HBM per {resolved.core.rank_name}"
+    return (Violation(resource, float(memory.used_bytes), memory.capacity_bytes, "B", remedy),)
 
 
 def _training(part: str, resolved: Resolved) -> list[str]:

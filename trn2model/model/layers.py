@@ -18,40 +18,30 @@ from trn2model.specs.numerics import dtype
 
 @dataclass(frozen=True, slots=True)
 class RankWork:
-    """What one rank computes in one pass: tokens, contexts and its share of the model.
+    """What one rank computes in one pass: tokens, contexts and its share of the model; plan axes are the last ones."""
 
-    `tokens` are the rows of its GEMMs; `shard_tokens` those of operators outside the tensor-parallel region
-    (fewer under sequence parallelism); `routed_tokens` come from all expert-parallel ranks together. `query_tokens` and
-    `context_tokens` are per sequence and whole, `cp` ranks share the pairs. `span_tokens` above the queries: the pass
-    is the mean of many whose queries cover a stretch of that many positions around these. `decode` reads the context of
-    the KV cache and absorbs the MLA projections. `expert_padding` 1 reads one expert for every routed token, however
-    many tokens share an expert. In decode a row of scores stays in one of `lanes`; `lane_padding` 1 waits for the idle
-    ones too. `kv_expansion` 1 reads keys and values once for every query head; `dense_experts` 1 runs every expert on
-    every token of a prompt and adds up all their outputs in `expert_sum_passes`.
-    """
-
-    tokens: Numeric
-    shard_tokens: Numeric
-    sequences: Numeric
-    query_tokens: Numeric
-    context_tokens: Numeric
-    tp: Numeric
-    cp: Numeric
-    ep: Numeric
-    routed_tokens: Numeric
-    element_bytes: float
-    kv_element_bytes: float
-    moe_imbalance: Numeric
-    flash: bool
-    decode: bool
-    query_block: float
-    span_tokens: Numeric = 0.0
-    expert_padding: float = 0.0
-    lanes: float = 1.0
-    lane_padding: float = 0.0
-    kv_expansion: float = 0.0
-    dense_experts: float = 0.0
-    expert_sum_passes: float = 1.0
+    tokens: Numeric  # rows of its GEMMs
+    shard_tokens: Numeric  # rows of operators outside the tensor-parallel region, fewer under sequence parallelism
+    sequences: Numeric  # of this rank
+    query_tokens: Numeric  # per sequence and whole; cp ranks share the pairs
+    context_tokens: Numeric  # per sequence and whole, those of the queries included
+    tp: Numeric  # tensor-parallel ranks
+    cp: Numeric  # context-parallel ranks
+    ep: Numeric  # expert-parallel ranks
+    routed_tokens: Numeric  # that come to a rank's experts from all expert-parallel ranks together
+    element_bytes: float  # of an activation [B]
+    kv_element_bytes: float  # of the KV cache [B]
+    moe_imbalance: Numeric  # load of the busiest expert over the mean, >= 1 [1]
+    flash: bool  # scores stay on the chip
+    decode: bool  # reads its context from the KV cache and absorbs the MLA projections
+    query_block: float  # queries per tile of the attention kernel [token]
+    span_tokens: Numeric = 0.0  # above the queries: the mean of many passes over a stretch of that many positions
+    expert_padding: float = 0.0  # 1: one read of an expert per routed token; 0: one for all its tokens [1]
+    lanes: float = 1.0  # of the vector engines, one per row of scores in decode
+    lane_padding: float = 0.0  # 1: a row of scores waits for idle lanes too; 0: no [1]
+    kv_expansion: float = 0.0  # 1: keys and values are read once per query head; 0: per group [1]
+    dense_experts: float = 0.0  # 1: every expert runs on every token of a prompt; 0: on its own [1]
+    expert_sum_passes: float = 1.0  # over the outputs of all experts, where they all run [1]
 
 
 def activation_bytes(precision: str) -> float:
@@ -164,7 +154,7 @@ def _grouped_attention(spec: Attention, hidden: float, work: RankWork) -> list[O
         operators.append(_qk_norm(rotated, work))
     if spec.rotary:
         operators.append(_rotary(rotated, work))
-    operators.append(_attention_core(spec, heads, kv_heads, spec.head_size, value_size, work))
+    operators.append(_attention_core(spec, work, heads, kv_heads, qk_size=spec.head_size, v_size=value_size))
     operators.append(Operator("output", work.tokens, heads * value_size, hidden, 1.0, weighted=True))
     return operators
 
@@ -196,18 +186,18 @@ def _latent_core(spec: Attention, latent: LatentAttention, heads: Numeric, work:
         qk_size = latent.nope_head_size + latent.rope_size
         return [
             Operator("kv_up", work.tokens, latent.latent_size, columns, 1.0, weighted=True),
-            _attention_core(spec, heads, heads, qk_size, latent.value_head_size, work),
+            _attention_core(spec, work, heads, heads, qk_size=qk_size, v_size=latent.value_head_size),
         ]
     absorbed = latent.latent_size + latent.rope_size
     return [
         Operator("absorb_query", work.tokens, latent.nope_head_size, latent.latent_size, heads, weighted=True),
-        _attention_core(spec, heads, 1.0, absorbed, latent.latent_size, work),
+        _attention_core(spec, work, heads, 1.0, qk_size=absorbed, v_size=latent.latent_size),
         Operator("absorb_value", work.tokens, latent.latent_size, latent.value_head_size, heads, weighted=True),
     ]
 
 
 def _attention_core(
-    spec: Attention, heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork
+    spec: Attention, work: RankWork, heads: Numeric, kv_heads: Numeric, *, qk_size: float, v_size: float
 ) -> Operator:
     visible = _visible_tokens(spec, work)
     causal = work.query_tokens * visible
@@ -217,7 +207,7 @@ def _attention_core(
     width = qk_size + (v_size if spec.latent is None else 0.0)
     read = _read_heads(spec, heads, kv_heads, work) * width
     cached = _cache_read(spec, visible, read, work) if work.decode else 0.0
-    stream = 0.0 if work.decode else _flash_stream(spec, heads, kv_heads, qk_size, v_size, work)
+    stream = 0.0 if work.decode else _flash_stream(spec, work, heads, kv_heads, qk_size=qk_size, v_size=v_size)
     busy = _lane_factor(work.sequences * work.query_tokens * heads, work) if work.decode else 1.0
     return Operator(
         "attention",
@@ -254,7 +244,7 @@ def _cache_read(spec: Attention, visible: Numeric, elements_per_token: Numeric, 
 
 
 def _flash_stream(
-    spec: Attention, heads: Numeric, kv_heads: Numeric, qk_size: float, v_size: float, work: RankWork
+    spec: Attention, work: RankWork, heads: Numeric, kv_heads: Numeric, *, qk_size: float, v_size: float
 ) -> Numeric:
     return work.sequences * attention.flash_hbm_bytes(
         work.query_tokens / work.cp,
@@ -276,7 +266,7 @@ def _lane_factor(rows: Numeric, work: RankWork) -> Numeric:
 
 
 def _feed_forward(
-    prefix: str, rows: Numeric, hidden: float, width: Numeric, count: Numeric, gated: bool, work: RankWork
+    prefix: str, work: RankWork, rows: Numeric, hidden: float, *, width: Numeric, count: Numeric, gated: bool
 ) -> list[Operator]:
     inner = rows * width * count
     kind = float(gated)
@@ -296,7 +286,7 @@ def _feed_forward(
 
 
 def _mlp(spec: Mlp, hidden: float, work: RankWork) -> list[Operator]:
-    return _feed_forward("", work.tokens, hidden, spec.ffn_size / work.tp, 1.0, spec.gated, work)
+    return _feed_forward("", work, work.tokens, hidden, width=spec.ffn_size / work.tp, count=1.0, gated=spec.gated)
 
 
 def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
@@ -320,7 +310,8 @@ def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
     routed_copies = np.minimum(experts, gathered * spec.experts_per_token)
     touched = (distinct + work.expert_padding * (routed_copies - distinct)) / work.ep
     busy = np.clip(touched, 1.0, local)
-    expert = _feed_forward("expert_", rows * local / busy, hidden, spec.ffn_size / work.tp, busy, spec.gated, work)
+    width = spec.ffn_size / work.tp
+    expert = _feed_forward("expert_", work, rows * local / busy, hidden, width=width, count=busy, gated=spec.gated)
     operators += [replace(operator, gathered=work.decode and operator.weighted) for operator in expert]
     summed = work.tokens * spec.experts_per_token
     summed = summed + work.dense_experts * np.maximum(work.expert_sum_passes * gathered * local - summed, 0.0)
@@ -335,5 +326,5 @@ def _moe(spec: Moe, hidden: float, work: RankWork) -> list[Operator]:
     )
     if spec.shared_ffn_size:
         width = spec.shared_ffn_size / work.tp
-        operators += _feed_forward("shared_", work.tokens, hidden, width, 1.0, spec.gated, work)
+        operators += _feed_forward("shared_", work, work.tokens, hidden, width=width, count=1.0, gated=spec.gated)
     return operators

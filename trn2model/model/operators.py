@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -36,66 +36,63 @@ _NUMERIC_COLUMNS: Final = (
 
 @dataclass(slots=True)
 class Operator:
-    """One operator of one rank; a GEMM has rows, contraction and columns, the rest is what comes beside it.
+    """One operator of one rank; a GEMM has rows, contraction and columns, the rest is what comes beside it."""
 
-    `weighted` marks a GEMM whose stationary operand is trained (it has a weight-gradient and may be sparse).
-    `attention_flop` runs at the attention efficiency. `elementwise_bytes` may be fused away, `stream_bytes` may
-    not, and `kv_bytes` are read at the KV efficiency. A GEMM `beside` another one shares its operands, so that its
-    traffic may be fused away too. `gathered` weights are picked by a router just before they are
-    read, at an efficiency of their own.
-    """
-
-    name: str
-    rows: Numeric = 0.0
-    contraction: Numeric = 0.0
-    columns: Numeric = 0.0
-    num_gemms: Numeric = 0.0
-    weighted: bool = False
-    attention_flop: Numeric = 0.0
-    vector_elements: Numeric = 0.0
-    scalar_elements: Numeric = 0.0
-    elementwise_bytes: Numeric = 0.0
-    stream_bytes: Numeric = 0.0
-    kv_bytes: Numeric = 0.0
-    backward_flop_ratio: float = 2.0
-    backward_vector_elements: Numeric = 0.0
-    backward_scalar_elements: Numeric = 0.0
-    gathered: bool = False
-    beside: bool = False
+    name: str  # as in `specs.plan.SAVEABLE`
+    rows: Numeric = 0.0  # of the moving operand: tokens
+    contraction: Numeric = 0.0  # extent that is summed over
+    columns: Numeric = 0.0  # of the stationary operand: weights
+    num_gemms: Numeric = 0.0  # equal GEMMs
+    weighted: bool = False  # the stationary operand is trained: it has a weight gradient and may be sparse
+    attention_flop: Numeric = 0.0  # at the attention efficiency [FLOP]
+    vector_elements: Numeric = 0.0  # passes of the Vector engine [element]
+    scalar_elements: Numeric = 0.0  # passes of the Scalar engine [element]
+    elementwise_bytes: Numeric = 0.0  # HBM traffic that may be fused away [B]
+    stream_bytes: Numeric = 0.0  # HBM traffic that may not [B]
+    kv_bytes: Numeric = 0.0  # read at the KV efficiency [B]
+    backward_flop_ratio: float = 2.0  # attention FLOP of backward over those of forward [1]
+    backward_vector_elements: Numeric = 0.0  # [element]
+    backward_scalar_elements: Numeric = 0.0  # [element]
+    gathered: bool = False  # weights that a router picks just before they are read, at an efficiency of their own
+    beside: bool = False  # shares the operands of another GEMM, so that its traffic may be fused away too
 
 
 class Widths(NamedTuple):
-    """Bytes per element of GEMM inputs, of weights as read (dense, and under a sparsity pattern), and of outputs."""
+    """Bytes per element of a GEMM's operands."""
 
-    input_bytes: float
-    weight_bytes: float
-    sparse_weight_bytes: float
-    output_bytes: float
+    input_bytes: float  # moving operand [B]
+    weight_bytes: float  # weights as read [B]
+    sparse_weight_bytes: float  # weights under a sparsity pattern, per element of the dense shape [B]
+    output_bytes: float  # result [B]
 
 
 class Rates(NamedTuple):
-    """FLOP rates of one rank and the reach of its matmul array along the contraction."""
+    """FLOP rates of one rank, and the reach of its matmul array along the contraction."""
 
-    dense: float
-    sparse: float
-    contraction_tile: float
-    sparse_contraction_tile: float
-    attention: float
+    dense: float  # [FLOP/s]
+    sparse: float  # in dense FLOP [FLOP/s]
+    contraction_tile: float  # [element]
+    sparse_contraction_tile: float  # of the dense shape [element]
+    attention: float  # [FLOP/s]
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorTable:
-    """Rows are operators, further axes are plans; times are of one execution on one rank."""
+    """Operators of one rank, executed once; arrays have shape (operators, ...), plans last."""
 
-    names: tuple[str, ...]
-    sparse: NDArray[np.bool_]
-    flop: NDArray[np.float64]
-    hbm_bytes: NDArray[np.float64]
-    tensor_time: NDArray[np.float64]
-    vector_time: NDArray[np.float64]
-    scalar_time: NDArray[np.float64]
-    hbm_time: NDArray[np.float64]
-    time: NDArray[np.float64]
+    names: tuple[str, ...]  # of the operators
+    sparse: NDArray[np.bool_]  # run on thinned weights, shape (operators,)
+    flop: NDArray[np.float64]  # of the dense shape [FLOP]
+    hbm_bytes: NDArray[np.float64]  # [B]
+    tensor_time: NDArray[np.float64]  # of the matmul array [s]
+    vector_time: NDArray[np.float64]  # of the Vector engine [s]
+    scalar_time: NDArray[np.float64]  # of the Scalar engine [s]
+    hbm_time: NDArray[np.float64]  # of HBM [s]
+    time: NDArray[np.float64]  # of the operator, fixed cost included [s]
+
+    def first(self, count: int) -> OperatorTable:
+        """Table of the first rows."""
+        return OperatorTable(*(getattr(self, field.name)[:count] for field in fields(self)))
 
     @property
     def bound(self) -> NDArray[np.int64]:
@@ -118,6 +115,7 @@ def evaluate(
     shape: tuple[int, ...],
     widths: Widths,
     sparse_rows: NDArray[np.bool_],
+    *,
     rates: Rates,
     core: LogicalCore,
     constants: ComputeConstants,
@@ -134,7 +132,7 @@ def evaluate(
     beside = np.array([o.beside for o in operators])[expand]
     streamed = np.where(beside, (1.0 - constants.fusion_fraction) * streamed, streamed)
     streamed += c["stream_bytes"] + c["elementwise_bytes"] * (1.0 - constants.fusion_fraction)
-    tensor_time = _gemm_time(c, sparse_rows[expand], rates, core, constants)
+    tensor_time = _gemm_time(c, sparse_rows[expand], rates=rates, core=core, constants=constants)
     tensor_time += c["attention_flop"] / (rates.attention * constants.attention_efficiency)
     vector_time = c["vector_elements"] / (core.vector_element_rate * constants.vector_efficiency)
     scalar_time = c["scalar_elements"] / (core.scalar_element_rate * constants.scalar_efficiency)
@@ -143,8 +141,7 @@ def evaluate(
     hbm_time = streamed / (core.hbm_bandwidth * reach)
     hbm_time += c["kv_bytes"] / (core.hbm_bandwidth * constants.kv_read_efficiency)
     exposed = roofline.exposed_time(tensor_time, hbm_time, constants.matmul_overlap_fraction)
-    fixed = constants.operator_time + exposed
-    time = roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, fixed)
+    time = roofline.operator_time(tensor_time, vector_time, scalar_time, hbm_time, constants.operator_time + exposed)
     gemm_flop = c["num_gemms"] * matmul.gemm_flop(c["rows"], c["contraction"], c["columns"])
     return OperatorTable(
         names=tuple(o.name for o in operators),
@@ -162,6 +159,7 @@ def evaluate(
 def _gemm_time(
     c: Mapping[str, NDArray[np.float64]],
     sparse: NDArray[np.bool_],
+    *,
     rates: Rates,
     core: LogicalCore,
     constants: ComputeConstants,

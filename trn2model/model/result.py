@@ -18,28 +18,28 @@ from trn2model.specs.resolve import Resolved
 class Violation:
     """Why a plan does not fit: what it asks, what there is, and what would help."""
 
-    resource: str
-    demand: float
-    limit: float
-    unit: str
-    remedy: str
+    resource: str  # what is short
+    demand: float  # [unit]
+    limit: float  # [unit]
+    unit: str  # "B" or "s"
+    remedy: str  # what would help, in words
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """HBM of one rank of the heaviest stage, by part, in bytes."""
+    """HBM of one rank of the fullest stage."""
 
-    capacity_bytes: float
-    used_bytes: Numeric
-    parts: Mapping[str, Numeric]
+    capacity_bytes: float  # of the rank [B]
+    used_bytes: Numeric  # sum of the parts, shape (...) [B]
+    parts: Mapping[str, Numeric]  # weights, gradients, KV cache ..., each of shape (...) [B]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Rent of the machines and what a token costs; None where no price is published."""
 
-    usd_per_hour: float | None
-    usd_per_million_tokens: Numeric | None
+    usd_per_hour: float | None  # of all systems [USD/h]
+    usd_per_million_tokens: Numeric | None  # shape (...) [USD per million tokens]
 
 
 def to_json(value: object) -> Any:  # noqa: ANN401  JSON has no static type

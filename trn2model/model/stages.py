@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trn2model.formulas import Numeric, memory, sparsity
 from trn2model.model.parameters import RankParameters, rank_parameters
+from trn2model.model.result import MemoryUse, scalar
 from trn2model.network.cost import INSIDE, Network
 from trn2model.specs import numerics
 from trn2model.specs.model import ModelSpec
@@ -22,15 +23,33 @@ from trn2model.specs.resolve import Resolved
 class StageTable:
     """Runs of equal neighbouring stages of each plan, in the order of the pipeline.
 
-    `counts` has shape (runs, kinds + 2, ...): layers of each kind on a stage, then embedding and head (0 or 1).
-    `position` is the place of the run's first stage in the pipeline and `length` its number of stages; short tables
-    repeat their first row with length 0. `totals` sums the blocks over the whole pipeline.
+    Short tables of a batch repeat their first row with length 0.
     """
 
-    counts: NDArray[np.float64]
-    position: NDArray[np.float64]
-    length: NDArray[np.float64]
-    totals: NDArray[np.float64]
+    counts: NDArray[np.float64]  # of each block on a stage: layers of a kind, embedding, head, (runs, blocks, ...)
+    position: NDArray[np.float64]  # of the first stage of a run in the pipeline, shape (runs, ...)
+    length: NDArray[np.float64]  # stages of a run, shape (runs, ...)
+    totals: NDArray[np.float64]  # of each block in the whole pipeline, shape (blocks, ...)
+
+    def sums(self, per_block: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums over the blocks of a stage of each run, shape (runs, ...)."""
+        return np.asarray((self.counts * per_block).sum(axis=1))
+
+
+def at_stage(values: NDArray[np.float64], run: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Entry of one run of stages per plan; `values` has runs as its first axis and plans as its last."""
+    index = np.reshape(run, (1,) * (values.ndim - np.ndim(run)) + np.shape(run))
+    return np.asarray(np.take_along_axis(values, index, axis=0)[0])
+
+
+def fullest_stage(
+    parts: Mapping[str, NDArray[np.float64]], capacity_bytes: float
+) -> tuple[MemoryUse, NDArray[np.int64]]:
+    """HBM of the run of stages that takes most, and which run that is; parts have shape (runs, ...)."""
+    used = np.sum(list(parts.values()), axis=0)
+    fullest = np.asarray(used.argmax(axis=0))
+    taken = {name: scalar(at_stage(part, fullest)) for name, part in parts.items()}
+    return MemoryUse(capacity_bytes, scalar(at_stage(used, fullest)), taken), fullest
 
 
 def layers_of_stage(num_layers: int, pp: int, interleave: int) -> list[list[int]]:
@@ -112,26 +131,22 @@ def _padded(rows: NDArray[np.float64], depth: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class ParameterShare:
-    """Parameters of one rank that the ranks of some axes hold copies of; arrays have shape (stages, ...).
+    """Parameters of one rank that the ranks of some axes hold copies of; arrays have shape (runs, ...)."""
 
-    ZeRO spreads states over `shards` of those ranks. `trained` parameters have gradients and optimizer state: all
-    of them, or the adapters beside a frozen base.
-    """
-
-    axes: tuple[str, ...]
-    shards: Numeric
-    parameters: NDArray[np.float64]
-    weight_bytes: NDArray[np.float64]
-    trained: NDArray[np.float64]
+    axes: tuple[str, ...]  # whose ranks hold copies
+    shards: Numeric  # ranks over which ZeRO spreads the states, shape (...)
+    parameters: NDArray[np.float64]  # [1]
+    weight_bytes: NDArray[np.float64]  # as stored [B]
+    trained: NDArray[np.float64]  # those with gradients and optimizer state: all, or a frozen base's adapters [1]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelStates:
-    """HBM of the three parts per stage, in bytes of shape (stages, ...)."""
+    """HBM of the states of a rank; arrays have shape (runs, ...)."""
 
-    weights: NDArray[np.float64]
-    gradients: NDArray[np.float64]
-    optimizer: NDArray[np.float64]
+    weights: NDArray[np.float64]  # [B]
+    gradients: NDArray[np.float64]  # [B]
+    optimizer: NDArray[np.float64]  # master copy and moments [B]
 
 
 def parameter_shares(
@@ -143,11 +158,11 @@ def parameter_shares(
     """Dense and expert parameters of a rank of each stage."""
     plan = resolved.plan
     rank = rank_parameters(resolved.model, plan.tp, plan.ep, plan.pp)
-    dense, expert = (_per_stage(stages, part) for part in stored_weight_bytes(resolved, rank))
-    counts = [_per_stage(stages, rank.dense), _per_stage(stages, rank.expert)]
+    dense, expert = (stages.sums(part) for part in stored_weight_bytes(resolved, rank))
+    counts = [stages.sums(rank.dense), stages.sums(rank.expert)]
     trained = counts
     if adapters is not None and resolved.scenario.lora_rank:
-        added = _per_stage(stages, adapters)
+        added = stages.sums(adapters)
         trained = [added, np.zeros_like(added)]
         dense = dense + added * numerics.dtype(resolved.weight_dtype).storage_bytes
         counts = [counts[0] + added, counts[1]]
@@ -199,7 +214,3 @@ def model_states(shares: Sequence[ParameterShare], zero: Numeric, adam: Optimize
     ]
     weights, gradients, states = (np.sum([np.asarray(part[i]) for part in parts], axis=0) for i in range(3))
     return ModelStates(weights, gradients, states)
-
-
-def _per_stage(stages: StageTable, per_block: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray((stages.counts * per_block).sum(axis=1))

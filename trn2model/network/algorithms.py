@@ -7,7 +7,9 @@ single-step form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +20,45 @@ from trn2model.network.routing import Step
 from trn2model.specs.topology import Fabric
 
 Order = NDArray[np.int64]
+
+
+class Algorithm(Enum):
+    """An elementary algorithm: who sends how much to whom at each step."""
+
+    RING = "ring"
+    KANGARING = "kangaring"
+    MESH = "mesh"  # between chips, then between the cores of each chip
+    SINGLE_STEP_MESH = "single_step_mesh"  # every member to every other at once
+    ALL_REDUCE_MESH = "all_reduce_mesh"  # whole buffers to every other at once
+    RDH = "rdh"
+
+    @property
+    def family(self) -> str:
+        """Name under which the algorithm is asked for and reported: every mesh is a mesh."""
+        return "mesh" if self in _MESHES else self.value
+
+
+_MESHES = frozenset({Algorithm.MESH, Algorithm.SINGLE_STEP_MESH, Algorithm.ALL_REDUCE_MESH})
+
+
+class Layout(Enum):
+    """What an algorithm's order of members follows."""
+
+    CHIPS = "chips"  # cores, then chips joined by links
+    RANKS = "ranks"  # rank numbers, where groups fill no block of chips
+    DOMAINS = "domains"  # equal ranks of domains, through the network
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One level of a collective: the algorithm that runs there, and how its members are laid out."""
+
+    algorithm: Algorithm
+    layout: Layout = Layout.CHIPS
+
+
+Legs = tuple[Leg, ...]
+"""Levels of a collective, innermost first."""
 
 
 @lru_cache(maxsize=256)
@@ -170,17 +211,16 @@ def _cube_axes(block: Block) -> list[list[Ranks]]:
 
 
 Transfer = tuple[Ranks, Ranks, float]
-Builder = Callable[[Fabric, Block], list[Step] | None]
 
 
 def ring_gather(fabric: Fabric, block: Block) -> list[Step] | None:
     """Ring all-gather: n - 1 steps, each rank passes on the chunk it received last (1 read, 1 write)."""
-    return _ring(block, ring_orders(fabric, block), reduce=False)
+    return _ring_steps(ring_orders(fabric, block), reduce=False) if block.size > 1 else None
 
 
 def ring_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
     """Ring reduce-scatter: n - 1 steps that add the own chunk (2 reads, 1 write) and a last local addition."""
-    return _ring(block, ring_orders(fabric, block), reduce=True)
+    return _ring_steps(ring_orders(fabric, block), reduce=True) if block.size > 1 else None
 
 
 def kangaring_gather(fabric: Fabric, block: Block) -> list[Step] | None:
@@ -220,7 +260,7 @@ def mesh_gather(_fabric: Fabric, block: Block) -> list[Step] | None:
     return [*_if(others, _step(1, _to_chips(block, chunk), 2 * others * chunk)), *_chip_gather(block)] or None
 
 
-def mesh_scatter(_fabric: Fabric, block: Block) -> list[Step] | None:
+def mesh_scatter(_fabric: Fabric, block: Block) -> list[Step]:
     """Mesh reduce-scatter: each rank adds its chip's chunks and routes the sum; the target adds what arrives."""
     chunk, others, local = 1.0 / block.size, block.num_chips - 1, block.num_local
     sums = [*_to_chips(block, chunk), *_between_cores(block, others * chunk)]
@@ -228,19 +268,19 @@ def mesh_scatter(_fabric: Fabric, block: Block) -> list[Step] | None:
     return [*_if(others, _step(1, sums, others * (local + 1) * chunk)), last]
 
 
-def direct_gather(_fabric: Fabric, block: Block) -> list[Step] | None:
+def direct_gather(_fabric: Fabric, block: Block) -> list[Step]:
     """Single-step mesh all-gather: every rank writes its chunk to every other rank."""
     chunk = 1.0 / block.size
     return [_step(1, _to_all(block, chunk), 2 * (block.size - 1) * chunk)]
 
 
-def direct_scatter(_fabric: Fabric, block: Block) -> list[Step] | None:
+def direct_scatter(_fabric: Fabric, block: Block) -> list[Step]:
     """Single-step mesh reduce-scatter: every rank writes each chunk to its owner, who adds them up."""
     chunk = 1.0 / block.size
     return [_step(1, _to_all(block, chunk), 2 * (block.size - 1) * chunk), _step(1, [], (block.size + 1) * chunk)]
 
 
-def direct_reduce(_fabric: Fabric, block: Block) -> list[Step] | None:
+def direct_reduce(_fabric: Fabric, block: Block) -> list[Step]:
     """Single-step mesh all-reduce: every rank writes its whole buffer to every other rank, two copies per read."""
     others = block.size - 1
     return [_step(1, _to_all(block, 1.0), others + (others + 1) // 2), _step(1, [], block.size + 1.0)]
@@ -264,10 +304,6 @@ def cube_scatter(fabric: Fabric, block: Block) -> list[Step] | None:
     chunk, local, share = 1.0 / block.size, block.num_local, 1.0 / block.num_local
     halving = [_step(1, _scaled(pairs, 2**t * chunk), 3 * 2**t * chunk) for t, pairs in enumerate(steps)]
     return [*_if(local - 1, _step(1, _between_cores(block, share), (local + 1) * share)), *reversed(halving)]
-
-
-def _ring(block: Block, orders: Sequence[Ranks], reduce: bool) -> list[Step] | None:
-    return _ring_steps(orders, reduce) if block.size > 1 else None
 
 
 def _ring_steps(orders: Sequence[Ranks], reduce: bool) -> list[Step]:

@@ -15,7 +15,6 @@ from trn2model.formulas import collectives
 from trn2model.network.cost import Lines, bus_factor, lines
 from trn2model.network.placement import Dims
 from trn2model.network.ways import ALGORITHMS
-from trn2model.specs import catalog
 from trn2model.specs.hardware import System
 from trn2model.specs.profile import LinkConstants, profile
 from trn2model.specs.provenance import Figure, read_figure, read_toml
@@ -84,6 +83,7 @@ def collective_report(
     system: System,
     count: int,
     lnc: int,
+    *,
     ranks: int,
     message_bytes: float,
     algorithm: str = "auto",
@@ -128,9 +128,10 @@ def collective_report(
         raise InvalidInputError("bytes", message_bytes, "a positive number", "give the message size in bytes")
     constants = profile(profile_name).links
     dims: Dims = ((1, ranks),)
-    every = lines(net, op, dims, ranks, constants)
-    chosen = lines(net, op, dims, ranks, constants, algorithm)
-    best, time = _cheapest(chosen, message_bytes)
+    every = lines(net, op, dims, ranks, constants=constants)
+    chosen = lines(net, op, dims, ranks, constants=constants, algorithm=algorithm)
+    best = chosen.best(message_bytes)
+    time = float(chosen.times(message_bytes)[best])
     factor = float(bus_factor(op, float(ranks)))
     return {
         "time": time,
@@ -146,51 +147,24 @@ def collective_report(
 
 
 def collective_curves(
-    net: Fabric, op: str, dims: Dims, num_ranks: int, message_bytes: ArrayLike, constants: LinkConstants
+    net: Fabric, op: str, dims: Dims, num_ranks: int, *, message_bytes: ArrayLike, constants: LinkConstants
 ) -> CollectiveCurves:
     """Time and bus bandwidth of every algorithm over the message size.
 
     Raises InvalidInputError (unknown operation, or groups that do not fit).
     """
     sizes = np.asarray(message_bytes, dtype=np.float64)
-    table = lines(net, op, dims, num_ranks, constants)
+    table = lines(net, op, dims, num_ranks, constants=constants)
     times = _times_by_algorithm(table, sizes)
     factor = bus_factor(op, float(table.size))
     busbw = {name: np.asarray(collectives.bus_bandwidth(sizes, curve, factor)) for name, curve in times.items()}
     return CollectiveCurves(sizes, times, busbw, _crossovers(table, sizes))
 
 
-def ultraserver_against_efa(
-    op: str, dims: Dims, num_ranks: int, lnc: int, message_bytes: ArrayLike, constants: LinkConstants
-) -> dict[str, Floats]:
-    """The same groups on one UltraServer and on four trn2.48xlarge over EFA.
-
-    Raises InvalidInputError (unknown operation, or groups that do not fit).
-    """
-    sizes = np.asarray(message_bytes, dtype=np.float64)
-    times = {}
-    for name, machine, count in (("ultraserver", "trn2-ultraserver", 1), ("efa", "trn2.48xlarge", 4)):
-        table = lines(fabric(catalog.system(machine), count, lnc), op, dims, num_ranks, constants)
-        times[name] = _line_times(table, sizes).min(axis=-1)
-    none = times["ultraserver"] == 0.0
-    speedup = np.where(none, 1.0, times["efa"] / np.where(none, 1.0, times["ultraserver"]))
-    return {"message_bytes": sizes, **times, "speedup": speedup}
-
-
-def _line_times(table: Lines, sizes: Floats) -> Floats:
-    return np.asarray(collectives.line_time(table.fixed, table.slope, np.asarray(sizes)[..., None]))
-
-
-def _cheapest(table: Lines, message_bytes: float) -> tuple[int, float]:
-    times = _line_times(table, np.asarray(message_bytes))
-    best = int(np.argmin(times))
-    return best, float(times[best])
-
-
 def _times_by_algorithm(table: Lines, sizes: Floats) -> dict[str, Floats]:
-    if not table.plans:
+    if not table.ways:
         return {}
-    times = _line_times(table, sizes)
+    times = table.times(sizes)
     present = sorted(set(table.algorithm.tolist()))
     return {ALGORITHMS[index]: times[..., table.algorithm == index].min(axis=-1) for index in present}
 
@@ -200,7 +174,7 @@ def _crossovers(table: Lines, sizes: Floats) -> tuple[tuple[float, str, str], ..
     if not sizes.size:
         return ()
     low, high = float(sizes.min()), float(sizes.max())
-    here, (best, _) = low, _cheapest(table, low)
+    here, best = low, table.best(low)
     found: list[tuple[float, str, str]] = []
     while True:
         fixed, slope = table.fixed - table.fixed[best], table.slope[best] - table.slope

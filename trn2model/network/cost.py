@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
 from trn2model.formulas import Numeric, collectives
-from trn2model.network.placement import Dims, GroupDims, Placement, placement, split_groups
-from trn2model.network.ways import ALGORITHMS, Plan, Stage, plans
-from trn2model.specs.fields import AXES
+from trn2model.network.algorithms import Algorithm
+from trn2model.network.placement import Dims, GroupDims, Placement, split_groups
+from trn2model.network.ways import ALGORITHMS, Stage, Way, ways
 from trn2model.specs.profile import LinkConstants
-from trn2model.specs.resolve import Resolved
-from trn2model.specs.topology import Fabric, fabric
+from trn2model.specs.topology import Fabric
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,10 +47,22 @@ class Lines(NamedTuple):
     slope: Floats  # [s/B]
     link: Floats  # busiest link's occupation [s/B]
     mean_link: Floats  # mean over links [s/B]
-    plans: tuple[Plan, ...]
+    ways: tuple[Way, ...]
     size: int
     bus_factor: float
     pairs: tuple[tuple[float, float], ...]  # fixed and slope of each way
+
+    def times(self, message_bytes: Numeric) -> Floats:
+        """Time of every way, along the last axis [s]."""
+        return np.asarray(collectives.line_time(self.fixed, self.slope, np.asarray(message_bytes)[..., None]))
+
+    def best(self, message_bytes: float) -> int:
+        """Index of the way that takes the least time."""
+        return int(np.argmin(self.times(message_bytes)))
+
+    def way(self, message_bytes: float) -> Way:
+        """Way that takes the least time, for a group that has any."""
+        return self.ways[self.best(message_bytes)]
 
 
 def collective_cost(
@@ -59,6 +70,7 @@ def collective_cost(
     op: str,
     message_bytes: Numeric,
     groups: GroupDims,
+    *,
     constants: LinkConstants,
     algorithm: str = "auto",
 ) -> CollectiveCost:
@@ -93,42 +105,42 @@ def collective_cost(
     """
     if groups.strides.ndim == 1:
         key = _key(groups.strides.tolist(), groups.sizes.tolist())
-        return _single(lines(fabric, op, key, int(groups.num_ranks), constants, algorithm), message_bytes)
+        ranks = int(groups.num_ranks)
+        return _single(lines(fabric, op, key, ranks, constants=constants, algorithm=algorithm), message_bytes)
     rows, inverse = _unique_rows(groups)
     width = groups.strides.shape[-1]
-    tables = [
-        lines(fabric, op, _key(row[:width], row[width : 2 * width]), row[-1], constants, algorithm) for row in rows
-    ]
+    keys = [(_key(row[:width], row[width : 2 * width]), row[-1]) for row in rows]
+    tables = [lines(fabric, op, key, ranks, constants=constants, algorithm=algorithm) for key, ranks in keys]
     return _batch(tables, inverse, message_bytes)
 
 
 @lru_cache(maxsize=16384)
 def lines(
-    fabric: Fabric, op: str, dims: Dims, num_ranks: int, constants: LinkConstants, algorithm: str = "auto"
+    fabric: Fabric, op: str, dims: Dims, num_ranks: int, *, constants: LinkConstants, algorithm: str = "auto"
 ) -> Lines:
     """Table of lines for one group shape.
 
     Raises InvalidInputError (unknown operation, or an algorithm that does not run on a group of this shape).
     """
     size = int(np.prod([extent for _, extent in dims], dtype=np.int64))
-    found = plans(fabric, op, dims, num_ranks)
-    names = sorted({plan.algorithm for plan in found}, key=ALGORITHMS.index)
+    found = ways(fabric, op, dims, num_ranks)
+    names = sorted({way.algorithm for way in found}, key=ALGORITHMS.index)
     if size > 1 and algorithm != "auto":
         if algorithm not in names:
             allowed = "auto or, for this group, " + ", ".join(names)
             raise InvalidInputError("algorithm", algorithm, allowed, "choose another algorithm or group")
-        found = tuple(plan for plan in found if plan.algorithm == algorithm)
+        found = tuple(way for way in found if way.algorithm == algorithm)
     if constants.ring_collectives:
-        found = tuple(plan for plan in found if _is_ring(plan)) or found
+        found = tuple(way for way in found if _is_ring(way)) or found
     if size == 1:
         zero = np.zeros(1)
         return Lines(np.zeros(1, dtype=np.int64), zero, zero, zero, zero, (), 1, 0.0, ((0.0, 0.0),))
-    table = np.array([_price(fabric, plan, constants) for plan in found])
-    index = np.array([ALGORITHMS.index(plan.algorithm) for plan in found], dtype=np.int64)
+    table = np.array([_price(fabric, way, constants) for way in found])
+    index = np.array([ALGORITHMS.index(way.algorithm) for way in found], dtype=np.int64)
     kept = [row for row in range(len(found)) if not _beaten(table, index, row)]
     fixed, slope, link, mean_link = table[kept].T.copy()
-    ways, pairs = tuple(found[row] for row in kept), tuple(zip(fixed.tolist(), slope.tolist(), strict=True))
-    return Lines(index[kept], fixed, slope, link, mean_link, ways, size, float(bus_factor(op, float(size))), pairs)
+    left, pairs = tuple(found[row] for row in kept), tuple(zip(fixed.tolist(), slope.tolist(), strict=True))
+    return Lines(index[kept], fixed, slope, link, mean_link, left, size, float(bus_factor(op, float(size))), pairs)
 
 
 def bus_factor(op: str, size: Numeric) -> Numeric:
@@ -144,6 +156,7 @@ def link_bytes(
     op: str,
     dims: Dims,
     num_ranks: int,
+    *,
     message_bytes: float,
     constants: LinkConstants,
     algorithm: str = "auto",
@@ -153,17 +166,16 @@ def link_bytes(
 
     Raises InvalidInputError (unknown operation, or an algorithm that does not run on a group of this shape).
     """
-    table = lines(fabric, op, dims, num_ranks, constants, algorithm)
-    if not table.plans or domain * fabric.ranks_per_domain >= num_ranks:
+    table = lines(fabric, op, dims, num_ranks, constants=constants, algorithm=algorithm)
+    if not table.ways or domain * fabric.ranks_per_domain >= num_ranks:
         return np.zeros(fabric.num_links)
-    plan = table.plans[int(np.argmin(table.fixed + table.slope * message_bytes))]
-    return message_bytes * plan_link_bytes(plan, domain)
+    return message_bytes * way_link_bytes(table.way(message_bytes), domain)
 
 
-def plan_link_bytes(plan: Plan, domain: int = 0) -> Floats:
+def way_link_bytes(way: Way, domain: int = 0) -> Floats:
     """Bytes on every link of a domain per byte of the message."""
-    total = np.zeros(plan.stages[0][0].links.shape[2])
-    for stage, share in plan.stages:
+    total = np.zeros(way.stages[0][0].links.shape[2])
+    for stage, share in way.stages:
         total += share * (stage.count @ stage.links[:, min(domain, stage.links.shape[1] - 1)])
     return total
 
@@ -183,9 +195,9 @@ def stage_price(fabric: Fabric, stage: Stage, constants: LinkConstants) -> tuple
     return fixed, np.asarray(slope)
 
 
-def _price(fabric: Fabric, plan: Plan, constants: LinkConstants) -> tuple[float, float, float, float]:
+def _price(fabric: Fabric, way: Way, constants: LinkConstants) -> tuple[float, float, float, float]:
     fixed, slope, totals = constants.collective_time, 0.0, np.zeros((1, fabric.num_links))
-    for stage, share in plan.stages:
+    for stage, share in way.stages:
         latency, per_byte = stage_price(fabric, stage, constants)
         fixed += float(stage.count @ latency)
         slope += share * float(stage.count @ per_byte)
@@ -202,8 +214,8 @@ def _beaten(table: Floats, index: Ints, row: int) -> bool:
     return bool((better & (~equal | (np.arange(len(table)) < row))).any())
 
 
-def _is_ring(plan: Plan) -> bool:
-    return all(part.startswith("ring") for part in plan.detail.split(" + "))
+def _is_ring(way: Way) -> bool:
+    return all(leg.algorithm is Algorithm.RING for leg in way.legs)
 
 
 def _key(strides: list[int], sizes: list[int]) -> Dims:
@@ -214,7 +226,7 @@ def _single(table: Lines, message_bytes: Numeric) -> CollectiveCost:
     if np.ndim(message_bytes) == 0:
         return _one(table, float(message_bytes))
     message = np.asarray(message_bytes, dtype=np.float64)
-    times = np.asarray(collectives.line_time(table.fixed, table.slope, message[..., None]))
+    times = table.times(message)
     best, time = np.argmin(times, axis=-1), times.min(axis=-1)
     busbw = collectives.bus_bandwidth(message, time, table.bus_factor)
     link, mean = table.link[best] * message, table.mean_link[best] * message
@@ -222,7 +234,7 @@ def _single(table: Lines, message_bytes: Numeric) -> CollectiveCost:
 
 
 def _one(table: Lines, message: float) -> CollectiveCost:
-    """Cost of one call of one plan, without the overhead of arrays: an estimate asks for about ten."""
+    """Cost of one call, without the overhead of arrays: an estimate asks for about ten."""
     times = [collectives.line_time(fixed, slope, message) for fixed, slope in table.pairs]
     time = np.float64(min(times))
     best = times.index(time)
@@ -272,16 +284,20 @@ ACROSS: Final = "across"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Fabric, placement and constants of a plan: everything a collective's cost depends on but its payload."""
+    """Fabric, placement and constants of a plan: everything a collective's cost depends on but its payload.
+
+    `zero_group` is the block inside which ZeRO shards: "all" ranks, a "domain" or an "instance".
+    """
 
     fabric: Fabric
     placement: Placement
-    resolved: Resolved
+    constants: LinkConstants
+    zero_group: str
 
     def groups(self, axes: Sequence[str], scope: str = WHOLE) -> GroupDims:
-        """Groups of one or several axes, whole or cut at the border of the scenario's ZeRO group."""
+        """Groups of one or several axes, whole or cut at the border of the ZeRO group."""
         whole = self.placement.group_dims(axes)
-        if scope == WHOLE or (scope == INSIDE and self.resolved.scenario.zero_group == "all"):
+        if scope == WHOLE or (scope == INSIDE and self.zero_group == "all"):
             return whole
         inside, across = split_groups(whole, self.zero_border)
         return inside if scope == INSIDE else across
@@ -295,19 +311,9 @@ class Network:
             "domain": self.fabric.ranks_per_domain,
             "instance": x * y * self.fabric.ranks_per_chip,
         }
-        return extent[self.resolved.scenario.zero_group]
+        return extent[self.zero_group]
 
     def cost(self, axes: Sequence[str], op: str, message_bytes: Numeric, scope: str = WHOLE) -> CollectiveCost:
         """Cost of one call over the groups of one or several axes."""
         groups = self.groups(axes, scope)
-        return collective_cost(self.fabric, op, message_bytes, groups, self.resolved.profile.links)
-
-
-def plan_network(resolved: Resolved) -> Network:
-    """Network of a resolved plan."""
-    scenario = resolved.scenario
-    return Network(
-        fabric(resolved.system, scenario.count, scenario.lnc),
-        placement(scenario.placement.split(","), {axis: getattr(resolved.plan, axis) for axis in AXES}),
-        resolved,
-    )
+        return collective_cost(self.fabric, op, message_bytes, groups, constants=self.constants)

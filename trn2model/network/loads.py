@@ -9,11 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.errors import InvalidInputError
 from trn2model.formulas import Numeric
-from trn2model.network.cost import Network, lines, link_bytes, stage_price
-from trn2model.network.placement import Dims
-from trn2model.network.ways import Plan, Stage
+from trn2model.network.cost import Network, link_bytes, stage_price
+from trn2model.network.ways import Stage, Way
 from trn2model.specs.profile import LinkConstants
 from trn2model.specs.topology import Fabric
 
@@ -49,38 +47,18 @@ PARTS: Final = ("start", "latency", "x/y links", "z links", "switch", "chip", "h
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlannedStep:
-    """One step of a plan: bytes on the links of the first domain, and how long it takes."""
+class TimedStep:
+    """One step of a way: bytes on the links of the first domain, and how long it takes."""
 
     link_bytes: NDArray[np.float64]
     time: float
 
 
-def cheapest_plan(
-    fabric: Fabric,
-    op: str,
-    dims: Dims,
-    num_ranks: int,
-    message_bytes: float,
-    constants: LinkConstants,
-    algorithm: str = "auto",
-) -> Plan:
-    """Way of running a collective that takes the least time.
-
-    Raises InvalidInputError (a group of one, an unknown operation, or an algorithm that does not run on a group of this
-    shape).
-    """
-    table = lines(fabric, op, dims, num_ranks, constants, algorithm)
-    if not table.plans:
-        raise InvalidInputError("ranks", 1, "at least 2", "choose a larger group")
-    return table.plans[int(np.argmin(table.fixed + table.slope * message_bytes))]
-
-
-def collective_parts(fabric: Fabric, plan: Plan, message_bytes: float, constants: LinkConstants) -> dict[str, float]:
+def collective_parts(fabric: Fabric, way: Way, message_bytes: float, constants: LinkConstants) -> dict[str, float]:
     """Time of a collective by what each of its steps waits for; the sum is the time [s]."""
     parts = dict.fromkeys(PARTS, 0.0)
     parts["start"] = constants.collective_time
-    for stage, share in plan.stages:
+    for stage, share in way.stages:
         latency, per_byte = stage_price(fabric, stage, constants)
         parts["latency"] += float(stage.count @ latency)
         names = _busiest(fabric, stage, constants)
@@ -89,13 +67,13 @@ def collective_parts(fabric: Fabric, plan: Plan, message_bytes: float, constants
     return parts
 
 
-def planned_steps(fabric: Fabric, plan: Plan, message_bytes: float, constants: LinkConstants) -> Iterator[PlannedStep]:
-    """Steps of a plan in order, each as often as it runs."""
-    for stage, share in plan.stages:
+def way_steps(fabric: Fabric, way: Way, message_bytes: float, constants: LinkConstants) -> Iterator[TimedStep]:
+    """Steps of a way in order, each as often as it runs."""
+    for stage, share in way.stages:
         latency, per_byte = stage_price(fabric, stage, constants)
         for row, count in enumerate(stage.count):
             size = share * message_bytes
-            step = PlannedStep(size * stage.links[row, 0], float(latency[row] + size * per_byte[row]))
+            step = TimedStep(size * stage.links[row, 0], float(latency[row] + size * per_byte[row]))
             for _ in range(round(float(count))):
                 yield step
 
@@ -135,10 +113,9 @@ SPANNED: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class LinkLoad:
-    """Bytes per directed link of one domain over a step, shape (links,), by axis; and the share of the step."""
+    """Bytes per directed link of one domain over a step, shape (links,), by axis and of all; and their share of it."""
 
     by_axis: Mapping[str, NDArray[np.float64]]
-    utilization_by_axis: Mapping[str, NDArray[np.float64]]
     total: NDArray[np.float64]
     utilization: NDArray[np.float64]
 
@@ -158,14 +135,20 @@ def step_link_load(
     .. math:: u_l = \frac{\sum_c n_c\, b_{c,l}}{\beta_l\, t_{step}}
     """
     fabric = network.fabric
-    constants = network.resolved.profile.links
     by_axis: dict[str, NDArray[np.float64]] = {}
     for use in communication:
         groups = network.groups(SPANNED[use.axis], use.scope)
         dims = tuple(zip(groups.strides.tolist(), groups.sizes.tolist(), strict=True))
-        loads = link_bytes(fabric, use.op, dims, int(groups.num_ranks), float(use.bytes), constants, "auto", domain)
+        loads = link_bytes(
+            fabric,
+            use.op,
+            dims,
+            int(groups.num_ranks),
+            message_bytes=float(use.bytes),
+            constants=network.constants,
+            domain=domain,
+        )
         by_axis[use.axis] = by_axis.get(use.axis, np.zeros(fabric.num_links)) + float(use.count) * loads
     capacity = fabric.link_bandwidth * float(step_time)
     total = sum(by_axis.values(), np.zeros(fabric.num_links))
-    utilization = {axis: loads / capacity for axis, loads in by_axis.items()}
-    return LinkLoad(by_axis, utilization, total, total / capacity)
+    return LinkLoad(by_axis, total, total / capacity)

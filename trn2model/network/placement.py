@@ -149,10 +149,6 @@ def member_offsets(dims: Dims) -> NDArray[np.int64]:
     return offsets
 
 
-#: Levels of a group from the inside out.
-LEVELS = ("chip", "x", "y", "z", "domain")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """Equal groups inside one domain, each the same ranks of a chip on a block of chips.

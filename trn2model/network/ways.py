@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
 from trn2model.network import algorithms as steps
+from trn2model.network.algorithms import Algorithm, Layout, Leg, Legs
 from trn2model.network.placement import Block, Dims, block, group_ranks, merge_dims, split_at, split_levels
 from trn2model.network.routing import Step, step_load
 from trn2model.specs.topology import Fabric
@@ -40,12 +41,20 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """One way of running a collective: stages and the share of the message that each works on."""
+class Way:
+    """One way of running a collective: what runs at each level, and stages with the share that each works on."""
 
-    algorithm: str
-    detail: str
+    legs: Legs
     stages: tuple[tuple[Stage, float], ...]
+
+    @property
+    def algorithm(self) -> str:
+        """Name of ``ALGORITHMS``."""
+        return self.legs[0].algorithm.family if len(self.legs) == 1 else "hierarchical"
+
+    def then(self, other: Way) -> Way:
+        """The way of an operation that is followed by another one on the same levels."""
+        return Way(self.legs, self.stages + other.stages)
 
 
 def stage(fabric: Fabric, listed: Sequence[Step], ranks_on_chip: int) -> Stage:
@@ -70,19 +79,19 @@ def stage(fabric: Fabric, listed: Sequence[Step], ranks_on_chip: int) -> Stage:
 
 
 def nested(
-    op: str, inner_of: Callable[[str], Sequence[Plan]], outer_of: Callable[[str], Sequence[Plan]], inner_size: int
-) -> list[Plan]:
-    """Plans on two levels: the outer one on what each inner rank holds, first for a gather, last for a scatter."""
+    op: str, inner_of: Callable[[str], Sequence[Way]], outer_of: Callable[[str], Sequence[Way]], inner_size: int
+) -> list[Way]:
+    """Ways on two levels: the outer one on what each inner rank holds, first for a gather, last for a scatter."""
     part = 1.0 if op == "all_to_all" else 1.0 / inner_size
     found = []
-    gathers = {plan.detail: plan for plan in inner_of("all_gather")} if op == "all_reduce" else {}
+    gathers = {way.legs: way for way in inner_of("all_gather")} if op == "all_reduce" else {}
     for inner in inner_of("reduce_scatter" if op == "all_reduce" else op):
         for outer in outer_of(op):
             between = tuple((loads, share * part) for loads, share in outer.stages)
             stages = between + inner.stages if op == "all_gather" else inner.stages + between
             if op == "all_reduce":
-                stages += gathers[inner.detail].stages
-            found.append(Plan("hierarchical", f"{inner.detail} + {outer.detail}", stages))
+                stages += gathers[inner.legs].stages
+            found.append(Way(inner.legs + outer.legs, stages))
     return found
 
 
@@ -92,45 +101,39 @@ Ranks = NDArray[np.int64]
 _MOST_PAIRS: Final = 2**20
 
 
-def permute_plan(fabric: Fabric, dims: Dims, num_ranks: int) -> Plan:
+def _permute(fabric: Fabric, dims: Dims, num_ranks: int) -> Way:
     """Circular permute: each member sends the message to the next one."""
     ranks = group_ranks(dims, num_ranks)
     step = _step(1, [(ranks, np.roll(ranks, -1, axis=1), 1.0)], 2.0)
-    return Plan("ring", "ring", ((stage(fabric, [step], min(fabric.ranks_per_chip, num_ranks)), 1.0),))
-
-
-def uneven_plans(
-    fabric: Fabric,
-    op: str,
-    dims: Dims,
-    num_ranks: int,
-    inner_of: Callable[[str], Sequence[Plan]] | None = None,
-    outer: Dims = (),
-) -> tuple[Plan, ...]:
-    """Ways of running an operation on groups of any shape."""
-    found = _in_rank_order(fabric, op, dims, num_ranks)
-    if inner_of is None:
-        return found
-    inner_size = _group_size(dims) // _group_size(outer)
-    return (*found, *nested(op, inner_of, lambda part: _in_rank_order(fabric, part, outer, num_ranks), inner_size))
+    return _one_leg(fabric, Leg(Algorithm.RING), [step], min(fabric.ranks_per_chip, num_ranks))
 
 
 @lru_cache(maxsize=4096)
-def _in_rank_order(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ...]:
+def _in_rank_order(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Way, ...]:
     if op == "all_to_all":
-        return (_exchange_plan(fabric, dims, num_ranks),)
+        return (_exchange(fabric, dims, num_ranks),)
     if op == "all_reduce":
-        gathers = {plan.detail: plan for plan in _in_rank_order(fabric, "all_gather", dims, num_ranks)}
-        scatters = _in_rank_order(fabric, "reduce_scatter", dims, num_ranks)
-        return tuple(Plan(p.algorithm, p.detail, p.stages + gathers[p.detail].stages) for p in scatters)
+        return _reduced(lambda part: _in_rank_order(fabric, part, dims, num_ranks))
     ranks, reduce = group_ranks(dims, num_ranks), op == "reduce_scatter"
-    listed = {"ring": _ring(ranks, reduce), "mesh": _mesh(ranks, reduce), "rdh": _cube(ranks, reduce)}
+    listed = {
+        Algorithm.RING: _ring(ranks, reduce),
+        Algorithm.MESH: _mesh(ranks, reduce),
+        Algorithm.RDH: _cube(ranks, reduce),
+    }
     busy = min(fabric.ranks_per_chip, num_ranks)
     return tuple(
-        Plan(name, f"{name} in rank order", ((stage(fabric, steps, busy), 1.0),))
-        for name, steps in listed.items()
-        if steps
+        _one_leg(fabric, Leg(algorithm, Layout.RANKS), steps, busy) for algorithm, steps in listed.items() if steps
     )
+
+
+def _reduced(ways_of: Callable[[str], Sequence[Way]]) -> tuple[Way, ...]:
+    """Ways of an all-reduce: each of a reduce-scatter, then an all-gather by the same algorithm."""
+    gathers = {way.legs: way for way in ways_of("all_gather")}
+    return tuple(way.then(gathers[way.legs]) for way in ways_of("reduce_scatter"))
+
+
+def _one_leg(fabric: Fabric, leg: Leg, listed: Sequence[Step], ranks_on_chip: int) -> Way:
+    return Way((leg,), ((stage(fabric, listed, ranks_on_chip), 1.0),))
 
 
 def _ring(ranks: Ranks, reduce: bool) -> list[Step]:
@@ -162,7 +165,7 @@ def _cube(ranks: Ranks, reduce: bool) -> list[Step]:
     return steps[::-1] if reduce else steps
 
 
-def _exchange_plan(fabric: Fabric, dims: Dims, num_ranks: int) -> Plan:
+def _exchange(fabric: Fabric, dims: Dims, num_ranks: int) -> Way:
     ranks = group_ranks(dims, num_ranks)
     size, busy = ranks.shape[1], min(fabric.ranks_per_chip, num_ranks)
     source, target, leaving = _exchange_pairs(ranks, fabric.ranks_per_domain)
@@ -171,7 +174,7 @@ def _exchange_plan(fabric: Fabric, dims: Dims, num_ranks: int) -> Plan:
     per_chip = np.bincount(np.arange(leaving.size) // fabric.ranks_per_chip, weights=leaving)
     loads.nic[0] = per_chip.max()
     loads.uses[0, 2] = loads.nic[0] > 0
-    return Plan("mesh", "mesh in rank order", ((loads, 1.0),))
+    return Way((Leg(Algorithm.MESH, Layout.RANKS),), ((loads, 1.0),))
 
 
 def _exchange_pairs(ranks: Ranks, ranks_per_domain: int) -> tuple[Ranks, Ranks, NDArray[np.float64]]:
@@ -199,33 +202,29 @@ def _step(count: float, transfers: Sequence[tuple[Ranks, Ranks, float]], touches
     return Step(count, np.concatenate(sources), np.concatenate(targets), np.concatenate(sizes), touches)
 
 
-def _group_size(dims: Dims) -> int:
-    return int(np.prod([size for _, size in dims], dtype=np.int64))
-
-
 OPERATIONS: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute")
 #: index 0 stands for a group of one, which needs none
 ALGORITHMS: Final = ("none", "ring", "kangaring", "mesh", "rdh", "hierarchical")
 
 Build = Callable[[Fabric, Block], "list[Step] | None"]
-_GATHER: Final[tuple[tuple[str, str, Build], ...]] = (
-    ("ring", "ring", steps.ring_gather),
-    ("kangaring", "kangaring", steps.kangaring_gather),
-    ("mesh", "mesh", steps.mesh_gather),
-    ("mesh", "single-step mesh", steps.direct_gather),
-    ("rdh", "rdh", steps.cube_gather),
+_GATHER: Final[tuple[tuple[Algorithm, Build], ...]] = (
+    (Algorithm.RING, steps.ring_gather),
+    (Algorithm.KANGARING, steps.kangaring_gather),
+    (Algorithm.MESH, steps.mesh_gather),
+    (Algorithm.SINGLE_STEP_MESH, steps.direct_gather),
+    (Algorithm.RDH, steps.cube_gather),
 )
-_SCATTER: Final[tuple[tuple[str, str, Build], ...]] = (
-    ("ring", "ring", steps.ring_scatter),
-    ("kangaring", "kangaring", steps.kangaring_scatter),
-    ("mesh", "mesh", steps.mesh_scatter),
-    ("mesh", "single-step mesh", steps.direct_scatter),
-    ("rdh", "rdh", steps.cube_scatter),
+_SCATTER: Final[tuple[tuple[Algorithm, Build], ...]] = (
+    (Algorithm.RING, steps.ring_scatter),
+    (Algorithm.KANGARING, steps.kangaring_scatter),
+    (Algorithm.MESH, steps.mesh_scatter),
+    (Algorithm.SINGLE_STEP_MESH, steps.direct_scatter),
+    (Algorithm.RDH, steps.cube_scatter),
 )
 
 
 @lru_cache(maxsize=4096)
-def plans(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ...]:
+def ways(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Way, ...]:
     """Every applicable way of running an operation on the groups of some dimensions.
 
     Raises InvalidInputError (unknown operation, or a group that reaches beyond the ranks in use).
@@ -239,14 +238,14 @@ def plans(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ..
         allowed = f"groups within {num_ranks} of {fabric.num_ranks} ranks"
         raise InvalidInputError("ranks", dims, allowed, "lower the size of the group")
     if op == "permute":
-        return (permute_plan(fabric, dims, num_ranks),)
+        return (_permute(fabric, dims, num_ranks),)
     levels = split_levels(fabric, dims, num_ranks)
     if levels is None:
         return _uneven(fabric, op, dims, num_ranks)
     return _even(fabric, op, levels, num_ranks)
 
 
-def _even(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
+def _even(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Way, ...]:
     if not levels[4]:
         return _inside(fabric, op, levels, num_ranks)
     if not any(levels[:4]):
@@ -261,8 +260,8 @@ def _even(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> 
     return (*direct, *apart)
 
 
-def _inside(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
-    """Plans inside a domain: on the whole block, or on the plane and along z in turn."""
+def _inside(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Way, ...]:
+    """Ways inside a domain: on the whole block, or on the plane and along z in turn."""
     whole = _flat(fabric, op, levels[:4], num_ranks)
     if not levels[3] or not any(levels[:3]):
         return whole
@@ -277,47 +276,36 @@ def _inside(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -
 
 
 @lru_cache(maxsize=4096)
-def _flat(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
+def _flat(fabric: Fabric, op: str, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Way, ...]:
     groups = block(fabric, levels, num_ranks)
     if op == "all_to_all":
-        return (_plan(fabric, "mesh", "mesh", steps.direct_gather(fabric, groups) or [], groups),)
+        return (_one_leg(fabric, Leg(Algorithm.MESH), steps.direct_gather(fabric, groups), groups.ranks_on_chip),)
     if op == "all_reduce":
-        gathers = {plan.detail: plan for plan in _flat(fabric, "all_gather", levels, num_ranks)}
-        scatters = _flat(fabric, "reduce_scatter", levels, num_ranks)
-        joined = [Plan(p.algorithm, p.detail, p.stages + gathers[p.detail].stages) for p in scatters]
-        once = _plan(fabric, "mesh", "single-step all-reduce mesh", steps.direct_reduce(fabric, groups) or [], groups)
-        return (*joined, once)
-    table = _GATHER if op == "all_gather" else _SCATTER
-    built = [(name, detail, build(fabric, groups)) for name, detail, build in table]
-    return tuple(_plan(fabric, name, detail, found, groups) for name, detail, found in built if found)
-
-
-def _plan(fabric: Fabric, name: str, detail: str, listed: Sequence[Step], groups: Block) -> Plan:
-    return Plan(name, detail, ((stage(fabric, listed, groups.ranks_on_chip), 1.0),))
+        joined = _reduced(lambda part: _flat(fabric, part, levels, num_ranks))
+        once = steps.direct_reduce(fabric, groups)
+        return (*joined, _one_leg(fabric, Leg(Algorithm.ALL_REDUCE_MESH), once, groups.ranks_on_chip))
+    built = [(algorithm, build(fabric, groups)) for algorithm, build in (_GATHER if op == "all_gather" else _SCATTER)]
+    return tuple(_one_leg(fabric, Leg(algorithm), found, groups.ranks_on_chip) for algorithm, found in built if found)
 
 
 @lru_cache(maxsize=4096)
-def _across(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ...]:
-    """Plans between equal ranks of several domains, through the network interface of each rank's chip."""
+def _across(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Way, ...]:
+    """Ways between equal ranks of several domains, through the network interface of each rank's chip."""
     size, busy = _size([dims]), min(fabric.ranks_per_chip, num_ranks)
     if op == "all_reduce":
-        gathers = {plan.detail: plan for plan in _across(fabric, "all_gather", dims, num_ranks)}
-        scatters = _across(fabric, "reduce_scatter", dims, num_ranks)
-        return tuple(Plan(p.algorithm, p.detail, p.stages + gathers[p.detail].stages) for p in scatters)
+        return _reduced(lambda part: _across(fabric, part, dims, num_ranks))
     chunk, reduce = 1.0 / size, op == "reduce_scatter"
-    listed = {"mesh": [_network_step(1, (size - 1) * chunk, 2.0), *_addition(reduce, (size + 1) * chunk)]}
+    listed = {Algorithm.MESH: [_network_step(1, (size - 1) * chunk, 2.0), *_addition(reduce, (size + 1) * chunk)]}
     if op != "all_to_all":
-        listed["ring"] = [_network_step(size - 1, chunk, 2.0)]
+        listed[Algorithm.RING] = [_network_step(size - 1, chunk, 2.0)]
         if reduce:
             first, later = _network_step(1, chunk, 2.0), _network_step(size - 2, chunk, 3.0)
-            listed["ring"] = [first, later, *_addition(reduce, 3 * chunk)]
+            listed[Algorithm.RING] = [first, later, *_addition(reduce, 3 * chunk)]
         if size & (size - 1) == 0:
             sizes = [2**t * chunk for t in range(size.bit_length() - 1)]
             ordered = sizes[::-1] if reduce else sizes
-            listed["rdh"] = [_network_step(1, piece, 3.0 if reduce else 2.0) for piece in ordered]
-    return tuple(
-        Plan(name, f"{name} over the network", ((stage(fabric, found, busy), 1.0),)) for name, found in listed.items()
-    )
+            listed[Algorithm.RDH] = [_network_step(1, piece, 3.0 if reduce else 2.0) for piece in ordered]
+    return tuple(_one_leg(fabric, Leg(algorithm, Layout.DOMAINS), found, busy) for algorithm, found in listed.items())
 
 
 def _network_step(count: float, size: float, touches: float) -> Step:
@@ -330,29 +318,40 @@ def _addition(reduce: bool, touches: float) -> list[Step]:
     return [Step(1, none, none, np.zeros(0), touches)] if reduce else []
 
 
-def _direct_exchange(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Plan, ...]:
+def _direct_exchange(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int) -> tuple[Way, ...]:
     """All-to-all in one step: inside the domain over links, to the other domains over the network."""
     groups, domains = block(fabric, levels, num_ranks), _size(levels[4:])
-    inside = (steps.direct_gather(fabric, groups) or [])[0]
+    inside = steps.direct_gather(fabric, groups)[0]
     share = (domains - 1) / domains
     step = Step(1, inside.source, inside.target, inside.size / domains, inside.touches / domains + 2 * share, share)
-    return (_plan(fabric, "mesh", "mesh", [step], groups),)
+    return (_one_leg(fabric, Leg(Algorithm.MESH), [step], groups.ranks_on_chip),)
 
 
-def _uneven(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Plan, ...]:
-    """Plans for groups that straddle a level: apart from their even part inside each instance, or each chip."""
+def _uneven(fabric: Fabric, op: str, dims: Dims, num_ranks: int) -> tuple[Way, ...]:
+    """Ways for groups that straddle a level: all at once, or apart from their even part inside an instance or chip."""
+    found = _in_rank_order(fabric, op, dims, num_ranks)
+    parts = _even_part(fabric, dims, num_ranks)
+    if parts is None:
+        return found
+    inside, outside = parts
+    apart = nested(
+        op,
+        lambda part: _flat(fabric, part, inside, num_ranks),
+        lambda part: _in_rank_order(fabric, part, outside, num_ranks),
+        _size(inside),
+    )
+    return (*found, *apart)
+
+
+def _even_part(fabric: Fabric, dims: Dims, num_ranks: int) -> tuple[tuple[Dims, ...], Dims] | None:
+    """Levels of the part of a group that fills instances, or else chips, evenly; and the rest of the group."""
     plane = fabric.ranks_per_chip * fabric.shape[0] * fabric.shape[1]
     for border in (plane, fabric.ranks_per_chip):
         cut = split_at(dims, border, num_ranks)
         levels = split_levels(fabric, cut[0], num_ranks) if cut else None
         if cut and levels and cut[0] and cut[1]:
-            inner_of = partial(_flat_of, fabric, levels[:4], num_ranks)
-            return uneven_plans(fabric, op, dims, num_ranks, inner_of, cut[1])
-    return uneven_plans(fabric, op, dims, num_ranks)
-
-
-def _flat_of(fabric: Fabric, levels: tuple[Dims, ...], num_ranks: int, op: str) -> tuple[Plan, ...]:
-    return _flat(fabric, op, levels, num_ranks)
+            return levels[:4], cut[1]
+    return None
 
 
 def _size(levels: Sequence[Dims]) -> int:

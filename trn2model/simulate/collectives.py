@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trn2model.network.algorithms import Algorithm, Layout, Leg, Legs
 from trn2model.network.cost import lines
 from trn2model.network.placement import Dims, group_ranks, member_offsets, merge_dims
-from trn2model.simulate import moves as gathers
-from trn2model.simulate import moves as scatters
+from trn2model.simulate import moves
 from trn2model.simulate.moves import Group, Move, ReplayError
 from trn2model.specs.profile import LinkConstants
 from trn2model.specs.topology import Fabric
@@ -40,13 +40,13 @@ class LinkClock:
         self._leaving = {end: (link, int(fabric.link_target[link])) for link, end in enumerate(ends)}
         self._routes: dict[tuple[int, int], list[tuple[int, float]]] = {}
 
-    def loads(self, moves: Sequence[Move]) -> StepLoads:
+    def loads(self, listed: Sequence[Move]) -> StepLoads:
         """Time of moves that run at once: the latency of the slowest medium and the busiest resource."""
         fabric, constants = self.fabric, self.constants
         links: dict[tuple[int, int], float] = defaultdict(float)
         busy: dict[tuple[str, int], float] = defaultdict(float)
         latency = 0.0
-        for move in moves:
+        for move in listed:
             here, there = move.source // fabric.ranks_per_chip, move.target // fabric.ranks_per_chip
             busy["memory", here] += move.size * move.reads
             busy["memory", there] += move.size * move.writes
@@ -118,41 +118,31 @@ class LinkClock:
 
 Rule = Callable[[Group, float], Iterator[list[Move]]]
 
-_NETWORK: Final = " over the network"
-_GATHERS: Final[Mapping[str, Rule]] = {
-    "ring": gathers.ring_gather,
-    "ring in rank order": gathers.line_gather,
-    "mesh in rank order": gathers.direct_gather,
-    "rdh in rank order": gathers.network_gather,
-    "kangaring": gathers.kangaring_gather,
-    "mesh": gathers.mesh_gather,
-    "single-step mesh": gathers.direct_gather,
-    "rdh": gathers.cube_gather,
-    "ring" + _NETWORK: gathers.line_gather,
-    "mesh" + _NETWORK: gathers.direct_gather,
-    "rdh" + _NETWORK: gathers.network_gather,
+#: How each algorithm gathers and scatters, among cores and chips and in order of rank.
+_ON_CHIPS: Final[Mapping[Algorithm, tuple[Rule, Rule]]] = {
+    Algorithm.RING: (moves.ring_gather, moves.ring_scatter),
+    Algorithm.KANGARING: (moves.kangaring_gather, moves.kangaring_scatter),
+    Algorithm.MESH: (moves.mesh_gather, moves.mesh_scatter),
+    Algorithm.SINGLE_STEP_MESH: (moves.direct_gather, moves.direct_scatter),
+    Algorithm.RDH: (moves.cube_gather, moves.cube_scatter),
 }
-_SCATTERS: Final[Mapping[str, Rule]] = {
-    "ring": scatters.ring_scatter,
-    "ring in rank order": scatters.line_scatter,
-    "mesh in rank order": scatters.direct_scatter,
-    "rdh in rank order": scatters.network_scatter,
-    "kangaring": scatters.kangaring_scatter,
-    "mesh": scatters.mesh_scatter,
-    "single-step mesh": scatters.direct_scatter,
-    "rdh": scatters.cube_scatter,
-    "ring" + _NETWORK: scatters.line_scatter,
-    "mesh" + _NETWORK: scatters.direct_scatter,
-    "rdh" + _NETWORK: scatters.network_scatter,
+_IN_ORDER: Final[Mapping[Algorithm, tuple[Rule, Rule]]] = {
+    Algorithm.RING: (moves.line_gather, moves.line_scatter),
+    Algorithm.MESH: (moves.direct_gather, moves.direct_scatter),
+    Algorithm.RDH: (moves.doubling_gather, moves.halving_scatter),
 }
-_ONE_STEP: Final = "single-step all-reduce mesh"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplayStep:
-    """One step: who sends how much to whom, the bytes on every link of the first domain, and how long it takes."""
+    """One step: who sends how much to whom, the bytes on every link of the first domain, and how long it takes.
 
-    label: str
+    It is step `number`, from 1, of an operation on one level; a permute has no levels and one step.
+    """
+
+    op: str
+    leg: Leg | None
+    number: int
     source: NDArray[np.int64]
     target: NDArray[np.int64]
     size: NDArray[np.float64]
@@ -162,23 +152,47 @@ class ReplayStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """A played collective: its steps, total time, bytes on every link and bytes written to each rank by others."""
+    """A played collective: how it runs, its steps, total time and bytes on every link of the first domain."""
 
-    detail: str
+    legs: Legs
     steps: tuple[ReplayStep, ...]
     time: float
     link_bytes: NDArray[np.float64]
-    received_bytes: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
     dims: Dims
-    name: str
+    leg: Leg
 
     @property
     def size(self) -> int:
         return int(np.prod([size for _, size in self.dims], dtype=np.int64))
+
+    @property
+    def rules(self) -> tuple[Rule, Rule]:
+        """How to gather and how to scatter."""
+        return (_ON_CHIPS if self.leg.layout is Layout.CHIPS else _IN_ORDER)[self.leg.algorithm]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of an operation on all groups of some dimensions."""
+
+    fabric: Fabric
+    op: str
+    dims: Dims
+    num_ranks: int
+    message: float
+
+
+class _Turn(NamedTuple):
+    """Moves of one step: step `number` of an operation on one level."""
+
+    op: str
+    leg: Leg | None
+    number: int
+    moves: list[Move]
 
 
 def replay(
@@ -186,39 +200,34 @@ def replay(
     op: str,
     dims: Dims,
     num_ranks: int,
+    *,
     message_bytes: float,
     constants: LinkConstants,
     algorithm: str = "auto",
-    detail: str = "",
+    legs: Legs = (),
 ) -> Replay:
-    """Play a collective on all groups of some dimensions at once.
+    """Play a collective on all groups of some dimensions at once, in the given way or else the cheapest.
 
     Raises InvalidInputError (unknown operation, or an algorithm that does not run on a group of this shape);
     ReplayError (the algorithm does not do what the operation promises).
     """
-    dims = merge_dims(dims)
-    if not detail:
-        table = lines(fabric, op, dims, num_ranks, constants, algorithm)
-        best = int(np.argmin(table.fixed + table.slope * message_bytes))
-        detail = table.plans[best].detail if table.plans else ""
+    call = _Call(fabric, op, merge_dims(dims), num_ranks, message_bytes)
+    if not legs:
+        table = lines(fabric, op, call.dims, num_ranks, constants=constants, algorithm=algorithm)
+        legs = table.way(message_bytes).legs if table.ways else ()
     clock = LinkClock(fabric, constants)
-    steps: list[ReplayStep] = []
-    received = np.zeros(num_ranks)
-    for label, moves in _play(fabric, op, dims, num_ranks, message_bytes, detail) if dims else ():
-        loads = clock.loads(moves)
-        steps.append(_step(label, moves, loads))
-        for move in moves:
-            if move.source != move.target:
-                received[move.target] += move.size * (move.writes > 0)
+    steps = tuple(_step(turn, clock.loads(turn.moves)) for turn in (_play(call, legs) if call.dims else ()))
     total = np.sum([step.link_bytes for step in steps], axis=0) if steps else np.zeros(fabric.num_links)
     time = sum(step.time for step in steps) + (constants.collective_time if steps else 0.0)
-    return Replay(detail, tuple(steps), time, total, received)
+    return Replay(legs, steps, time, total)
 
 
-def _step(label: str, moves: Sequence[Move], loads: StepLoads) -> ReplayStep:
-    shown = [move for move in moves if move.source != move.target]
+def _step(turn: _Turn, loads: StepLoads) -> ReplayStep:
+    shown = [move for move in turn.moves if move.source != move.target]
     return ReplayStep(
-        label=label,
+        op=turn.op,
+        leg=turn.leg,
+        number=turn.number,
         source=np.array([move.source for move in shown], dtype=np.int64),
         target=np.array([move.target for move in shown], dtype=np.int64),
         size=np.array([move.size for move in shown], dtype=np.float64),
@@ -227,71 +236,64 @@ def _step(label: str, moves: Sequence[Move], loads: StepLoads) -> ReplayStep:
     )
 
 
-def _play(
-    fabric: Fabric, op: str, dims: Dims, num_ranks: int, message: float, detail: str
-) -> Iterator[tuple[str, list[Move]]]:
-    if op == "permute":
-        groups = [row.tolist() for row in group_ranks(dims, num_ranks)]
-        moves = [Move(a, b, message) for row in groups for a, b in zip(row, [*row[1:], row[0]], strict=True)]
-        yield "permute", moves
+def _play(call: _Call, legs: Legs) -> Iterator[_Turn]:
+    rows = group_ranks(call.dims, call.num_ranks)
+    if call.op == "permute":
+        pairs = zip(rows.ravel().tolist(), np.roll(rows, -1, axis=1).ravel().tolist(), strict=True)
+        yield _Turn("permute", None, 1, [Move(a, b, call.message) for a, b in pairs])
         return
-    levels = _levels(fabric, dims, detail)
-    content = _Content(group_ranks(dims, num_ranks), op)
-    if op == "all_to_all":
+    levels, content = _levels(call, legs), _Content(rows, call.op)
+    if call.op == "all_to_all":
         for level in levels:
-            yield from _run(fabric, level, num_ranks, gathers.exchange, message / level.size, "all-to-all")
+            yield from _run(call, "all_to_all", level, moves.exchange, chunk=call.message / level.size)
             content.exchange(level.dims)
     else:
-        yield from _play_levels(fabric, op, levels, num_ranks, message, content)
+        yield from _play_levels(call, levels, content)
     content.check()
 
 
-def _play_levels(
-    fabric: Fabric, op: str, levels: Sequence[_Level], num_ranks: int, message: float, content: _Content
-) -> Iterator[tuple[str, list[Move]]]:
+def _play_levels(call: _Call, levels: Sequence[_Level], content: _Content) -> Iterator[_Turn]:
     chunks, size = [], 1
     for level in levels:
         size *= level.size
-        chunks.append(message / size)
+        chunks.append(call.message / size)
     rounds = list(zip(levels, chunks, strict=True))
-    once = [level for level in levels if level.name == _ONE_STEP]
-    if op != "all_gather":
+    once = [level for level in levels if level.leg.algorithm is Algorithm.ALL_REDUCE_MESH]
+    if call.op != "all_gather":
         for level, chunk in rounds:
             if level not in once:
-                yield from _run(fabric, level, num_ranks, _SCATTERS[level.name], chunk, "reduce-scatter")
+                yield from _run(call, "reduce_scatter", level, level.rules[1], chunk=chunk)
                 content.scatter(level.dims)
     for level, chunk in rounds:
         if level in once:
-            yield from _run(fabric, level, num_ranks, scatters.direct_reduce, chunk * level.size, "all-reduce")
+            yield from _run(call, "all_reduce", level, moves.direct_reduce, chunk=chunk * level.size)
             content.reduce(level.dims)
-    if op != "reduce_scatter":
+    if call.op != "reduce_scatter":
         for level, chunk in reversed(rounds):
             if level not in once:
-                yield from _run(fabric, level, num_ranks, _GATHERS[level.name], chunk, "all-gather")
+                yield from _run(call, "all_gather", level, level.rules[0], chunk=chunk)
                 content.gather(level.dims)
 
 
-def _run(
-    fabric: Fabric, level: _Level, num_ranks: int, rule: Rule, chunk: float, name: str
-) -> Iterator[tuple[str, list[Move]]]:
-    rows = group_ranks(level.dims, num_ranks).tolist()
-    played = [rule(Group(fabric, tuple(row)), chunk) for row in rows]
+def _run(call: _Call, op: str, level: _Level, rule: Rule, *, chunk: float) -> Iterator[_Turn]:
+    rows = group_ranks(level.dims, call.num_ranks).tolist()
+    played = [rule(Group(call.fabric, tuple(row)), chunk) for row in rows]
     for number, parts in enumerate(zip(*played, strict=True), start=1):
-        yield f"{name}, {level.name}, step {number}", [move for part in parts for move in part]
+        yield _Turn(op, level.leg, number, [move for part in parts for move in part])
 
 
-def _levels(fabric: Fabric, dims: Dims, detail: str) -> list[_Level]:
+def _levels(call: _Call, legs: Legs) -> list[_Level]:
     """Levels of a way of running, innermost first: the plane, z and the network, where it treats them apart."""
-    names, chip = detail.split(" + "), fabric.ranks_per_chip
-    plane, domain = chip * fabric.shape[0] * fabric.shape[1], fabric.ranks_per_domain
-    borders = {1: [], 2: [domain if names[-1].endswith(_NETWORK) else plane], 3: [plane, domain]}[len(names)]
-    if names[-1].endswith("in rank order") and not _even_at(dims, plane):
-        borders = [chip]
-    rest, parts = dims, []
-    for border in borders[: len(names) - 1]:
+    fabric, outermost = call.fabric, legs[-1].layout
+    plane, domain = fabric.ranks_per_chip * fabric.shape[0] * fabric.shape[1], fabric.ranks_per_domain
+    borders = {1: [], 2: [domain if outermost is Layout.DOMAINS else plane], 3: [plane, domain]}[len(legs)]
+    if outermost is Layout.RANKS and not _even_at(call.dims, plane):
+        borders = [fabric.ranks_per_chip]
+    rest, parts = call.dims, []
+    for border in borders[: len(legs) - 1]:
         inner, rest = _cut(rest, border)
         parts.append(inner)
-    return [_Level(part, name) for part, name in zip([*parts, rest], names, strict=True)]
+    return [_Level(part, leg) for part, leg in zip([*parts, rest], legs, strict=True)]
 
 
 def _even_at(dims: Dims, border: int) -> bool:

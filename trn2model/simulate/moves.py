@@ -1,12 +1,8 @@
 """What the ranks of a group hold, and the moves of each algorithm that bring every chunk where it belongs.
 
 Each generator yields the moves of a step and then delivers them. It raises ReplayError if a rank sends what it does
-not hold or receives a chunk twice, or does
-not end with what the operation promises. `chunk` is a member's share: its input of a gather, what it sends to each
-member of an exchange.
-
-Each generator yields the moves of a step and then delivers them. It raises ReplayError if a rank adds a contribution
-twice, or does not end with what the operation promises. `chunk` is a member's share: its output of a reduce-scatter.
+not hold, receives a chunk or adds a contribution twice, or does not end with what the operation promises. `chunk` is
+a member's share: its input of a gather, its output of a reduce-scatter, what it sends to each member of an exchange.
 """
 
 from __future__ import annotations
@@ -297,7 +293,7 @@ def cube_gather(group: Group, chunk: float) -> Moves:
     held.check()
 
 
-def network_gather(group: Group, chunk: float) -> Moves:
+def doubling_gather(group: Group, chunk: float) -> Moves:
     """All-gather by recursive doubling in rank order."""
     held, distance = Held(group, 1), 1
     while distance < len(group.ranks):
@@ -425,7 +421,7 @@ def cube_scatter(group: Group, chunk: float) -> Moves:
     sums.check()
 
 
-def network_scatter(group: Group, chunk: float) -> Moves:
+def halving_scatter(group: Group, chunk: float) -> Moves:
     """Reduce-scatter by recursive halving in rank order."""
     sums, distance = Sums(group, 1), len(group.ranks) // 2
     sums.add([(rank, owner, 0, [rank]) for rank in group.ranks for owner in group.ranks])

@@ -1,10 +1,9 @@
 """Event-driven pipeline schedule: the oracle of the closed forms, and what the Gantt chart draws.
 
 An order is an array of rows (kind, chunk, microbatch). Virtual stage ``chunk * num_stages + stage`` follows
-``chunk * num_stages + stage - 1``. No durations here: `simulate.pipeline` turns orders into times.
-
-Each stage runs its tasks in the order of `simulate.schedules`; a task starts as soon as its stage is free and what
-it needs has arrived. Transfers are asynchronous: they delay the receiver and never occupy a stage.
+``chunk * num_stages + stage - 1``. Each stage runs its tasks in the order of its schedule; a task starts as soon as
+its stage is free and what it needs has arrived. Transfers are asynchronous: they delay the receiver and never occupy a
+stage.
 """
 
 from __future__ import annotations
@@ -136,27 +135,24 @@ class ActivationTimeline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PipelineTrace:
-    """One training step's pipeline schedule in time.
+    """One training step's pipeline schedule in time; arrays of tasks are sorted by stage, then by start."""
 
-    Task arrays are aligned and sorted by stage, then by start; `kind` holds codes into ``schedules.KINDS``.
-    """
-
-    schedule: str
-    num_stages: int
-    num_microbatches: int
-    interleave: int
-    stage: Ints
-    chunk: Ints
-    microbatch: Ints
-    kind: Ints
-    start: Floats
-    end: Floats
-    total_time: float
-    busy_time: Floats
-    peak_activation: Floats
-    peak_activation_time: Floats
-    peak_in_flight: Ints
-    activation: tuple[ActivationTimeline, ...]
+    schedule: str  # one of `SCHEDULES`
+    num_stages: int  # of the pipeline
+    num_microbatches: int  # of the step
+    interleave: int  # chunks per stage
+    stage: Ints  # of each task
+    chunk: Ints  # of each task
+    microbatch: Ints  # of each task
+    kind: Ints  # of each task, a code into `KINDS`
+    start: Floats  # of each task [s]
+    end: Floats  # of each task [s]
+    total_time: float  # end of the last task [s]
+    busy_time: Floats  # of each stage [s]
+    peak_activation: Floats  # of each stage, in the unit of what a forward keeps
+    peak_activation_time: Floats  # when each stage reaches it [s]
+    peak_in_flight: Ints  # microbatches, or chunks, that each stage holds at most
+    activation: tuple[ActivationTimeline, ...]  # what each stage holds over time
 
     @property
     def bubble_time(self) -> Floats:
@@ -168,10 +164,6 @@ class PipelineTrace:
         """Idle share of all stages' time."""
         whole = self.total_time * self.num_stages
         return float(self.bubble_time.sum()) / whole if whole > 0.0 else 0.0
-
-    def kind_names(self) -> list[str]:
-        """Kind of each task in words."""
-        return [KINDS[code] for code in self.kind.tolist()]
 
 
 def simulate_pipeline(
@@ -225,13 +217,16 @@ def simulate_pipeline(
     if not 0.0 <= held_fraction <= 1.0:
         raise InvalidInputError("held_fraction", held_fraction, "0 to 1", "give a share")
     durations = np.stack([forward, backward, weight])
-    queues = [_queue(order, stage, durations, link, num_microbatches) for stage, order in enumerate(orders)]
+    queues = [
+        _queue(order, stage, durations, link, num_microbatches=num_microbatches) for stage, order in enumerate(orders)
+    ]
     ends = _run(queues, 3 * forward.size * num_microbatches)
+    held = held_fraction if schedule == "zb-h1" else 0.0
     timelines = [
-        _activations(order, end, durations[:, stage], kept[stage], held_fraction if schedule == "zb-h1" else 0.0)
+        _activations(order, end, durations[:, stage], kept[stage], held_fraction=held)
         for stage, (order, end) in enumerate(zip(orders, ends, strict=True))
     ]
-    return _trace(schedule, num_microbatches, orders, durations, ends, timelines)
+    return _trace(schedule, num_microbatches, orders, durations, ends=ends, held=timelines)
 
 
 class _Queue(NamedTuple):
@@ -263,7 +258,7 @@ def _table(value: ArrayLike, field: str, shape: tuple[int, int], *, split: bool)
     return np.broadcast_to(given, shape).astype(np.float64)
 
 
-def _queue(order: Order, stage: int, durations: Floats, link: Floats, num_microbatches: int) -> _Queue:
+def _queue(order: Order, stage: int, durations: Floats, link: Floats, *, num_microbatches: int) -> _Queue:
     num_stages, interleave = durations.shape[1:]
     last = num_stages * interleave - 1
     kind, chunk, microbatch = order[:, 0], order[:, 1], order[:, 2]
@@ -317,7 +312,7 @@ class _Held(NamedTuple):
     peak_count: int
 
 
-def _activations(order: Order, end: Floats, durations: Floats, kept: Floats, held_fraction: float) -> _Held:
+def _activations(order: Order, end: Floats, durations: Floats, kept: Floats, *, held_fraction: float) -> _Held:
     """Activations of a stage: taken when a forward starts, given back when its backward (or weight) task ends."""
     kind, chunk = order[:, 0], order[:, 1]
     change = np.select(
@@ -337,6 +332,7 @@ def _trace(
     num_microbatches: int,
     orders: Sequence[Order],
     durations: Floats,
+    *,
     ends: Sequence[Floats],
     held: Sequence[_Held],
 ) -> PipelineTrace:
@@ -366,20 +362,16 @@ def _trace(
 
 @dataclass(frozen=True, slots=True)
 class MemoryTimeline:
-    """HBM of a rank of one stage over a step, in bytes.
+    """HBM of a rank of one stage over a step."""
 
-    `fixed` are parts that stay; `activations` is a step function that takes its values from `time` on. `peak_bytes`
-    is reached at `peak_time`.
-    """
-
-    stage: int
-    fixed: Mapping[str, float]
-    time: Floats
-    activations: Floats
-    peak_bytes: float
-    peak_time: float
-    step_time: float
-    capacity_bytes: float
+    stage: int  # place in the pipeline
+    fixed: Mapping[str, float]  # parts that stay [B]
+    time: Floats  # from which on `activations` takes each of its values [s]
+    activations: Floats  # held by the stage [B]
+    peak_bytes: float  # all parts together [B]
+    peak_time: float  # [s]
+    step_time: float  # [s]
+    capacity_bytes: float  # of the rank [B]
 
 
 def simulate_step(estimate: TrainingEstimate, num_microbatches: int | None = None) -> PipelineTrace:

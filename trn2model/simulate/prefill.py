@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trn2model.model.calls import plan_network
 from trn2model.model.serving.steady import kv_transfer, prefill_pass
-from trn2model.network.cost import plan_network
 from trn2model.specs.fields import AUTO
 from trn2model.specs.plan import MAX_TOKENS
 from trn2model.specs.resolve import Resolved, has_static_graphs, held_bucket, prompts_per_pass, resolve
@@ -44,18 +44,13 @@ def one_prompt(_tokens: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """What a pass costs and holds.
+    """What a pass over prompts costs and holds."""
 
-    `most_prompts` gives how many prompts of a length fill a pass; unequal ones fill it in proportion. A pass of
-    unequal prompts costs the longest if it is `padded`, else the mean. With `interleaved` chunks one decode step runs
-    between two of them; with `overlap` decode steps run inside the pass, and that share of the shorter one is hidden.
-    """
-
-    prompt_time: PromptTime
-    most_prompts: Callable[[float], int] = one_prompt
-    padded: bool = True
-    interleaved: bool = False
-    overlap: float = 0.0
+    prompt_time: PromptTime  # of a pass over prompts of one length
+    most_prompts: Callable[[float], int] = one_prompt  # of a length that fill a pass; unequal ones in proportion
+    padded: bool = True  # a pass of unequal prompts costs the longest, else the mean
+    interleaved: bool = False  # one decode step runs between two chunks
+    overlap: float = 0.0  # share of the shorter that is hidden where decode steps run inside the pass, 0: none do [1]
 
     def take(self, waiting: Iterable[float], most: int) -> tuple[int, bool]:
         """Prompts of the next pass, first come first served."""

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from trn2model.errors import InvalidInputError
 from trn2model.formulas.serving import expected_tokens
+from trn2model.model.calls import plan_network
 from trn2model.model.serving.steady import decode_pass, estimate_serving, steady_state
-from trn2model.network.cost import plan_network
 from trn2model.simulate.prefill import Prefill, priced_alike, scenario_prefill, scenario_prompts, transfer_times
 from trn2model.simulate.replica import DECODE, PREFILL, DecodeTime, Job, Replica, Segment, decode_table
 from trn2model.simulate.requests import Requests, poisson_requests, varied_lengths
@@ -37,34 +37,34 @@ class StepFunction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Segments of work in order of worker and time; `kind` holds codes into ``replica.SEGMENT_KINDS``.
+    """Segments of work in order of worker and time, shape (segments,).
 
     Where phases mix, a pass is followed by what its decode steps add to it.
     """
 
-    worker: Ints
-    kind: Ints
-    start: Floats
-    end: Floats
-    batch: Ints
+    worker: Ints  # that did it
+    kind: Ints  # code into `SEGMENT_KINDS`
+    start: Floats  # [s]
+    end: Floats  # [s]
+    batch: Ints  # prompts or running sequences
 
 
 @dataclass(frozen=True, slots=True)
 class ServingTrace:
-    """What happened to every request, in order of arrival, and what every worker did.
+    """What happened to every request, in order of arrival, and what every worker did; arrays have shape (requests,).
 
     Workers are the replicas, after the prefill workers where there are any.
     """
 
-    arrival: Floats
-    input_tokens: Floats
-    output_tokens: Floats
-    start: Floats
-    first_token: Floats
-    finish: Floats
-    worker: Ints
-    timeline: Timeline
-    num_workers: int
+    arrival: Floats  # [s]
+    input_tokens: Floats  # of the prompt
+    output_tokens: Floats  # to generate
+    start: Floats  # of prefill [s]
+    first_token: Floats  # [s]
+    finish: Floats  # last token [s]
+    worker: Ints  # that decoded it
+    timeline: Timeline  # of all workers
+    num_workers: int  # replicas and prefill workers
 
     @property
     def ttft(self) -> Floats:
@@ -158,20 +158,16 @@ TransferTime = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, slots=True)
 class ServingSetup:
-    """What serves the queue; times in seconds, lengths in tokens.
+    """What serves the queue."""
 
-    `tokens_per_step` above 1 is speculative decoding. With `prefill_workers` above 0 prefill runs on workers of its
-    own and `transfer_time` carries the prompt's cache to the decode replicas.
-    """
-
-    prefill: Prefill
-    decode_time: DecodeTime
-    max_concurrency: int
-    num_replicas: int = 1
-    tokens_per_step: float = 1.0
-    dispatch: str = "least-loaded"
-    prefill_workers: int = 0
-    transfer_time: TransferTime | None = None
+    prefill: Prefill  # passes over prompts
+    decode_time: DecodeTime  # of a step
+    max_concurrency: int  # sequences that a replica runs at once
+    num_replicas: int = 1  # that decode
+    tokens_per_step: float = 1.0  # above 1 with speculative decoding [token]
+    dispatch: str = "least-loaded"  # one of `DISPATCHES`
+    prefill_workers: int = 0  # above 0: prefill runs on workers of its own
+    transfer_time: TransferTime | None = None  # of a prompt's cache from them to a decode replica
 
 
 class Progress(NamedTuple):

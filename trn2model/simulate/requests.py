@@ -26,11 +26,11 @@ MAX_ARRIVAL: Final = 10_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests in order of arrival: seconds, prompt tokens, tokens to generate (whole numbers held as floats)."""
+    """Requests in order of arrival, shape (requests,); tokens are whole numbers held as floats."""
 
-    arrival: Floats
-    input_tokens: Floats
-    output_tokens: Floats
+    arrival: Floats  # [s]
+    input_tokens: Floats  # of the prompt
+    output_tokens: Floats  # to generate
 
     def __len__(self) -> int:
         """Count the requests."""

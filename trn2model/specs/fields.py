@@ -1,4 +1,4 @@
-"""What one scenario field is: its type, bounds, choices and texts, and how a value of it is checked, read and written.
+"""What one scenario field is: its texts, and how a value of it is checked, read and written, by class of field.
 
 The table itself is the dataclass in ``specs/scenario.py``; URL keys, CLI flags, JSON, widgets and tooltips derive from
 it.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 import re
 import reprlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import combinations, permutations
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from trn2model.errors import InvalidInputError, InvalidPlanError, UnknownNameError
 from trn2model.specs.model import ModelSpec
 
-Kind = Literal["int", "bool", "choice", "float", "name", "order", "list"]
 Group = Literal[
     "Model", "System", "Parallelism", "Precision & sparsity", "Training", "Inference", "Assumptions", "View"
 ]
@@ -37,27 +36,22 @@ _MISSPELT: Final = 0.6
 _SHOWN: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioField:
-    """One row of the scenario table.
-
-    `unset` is the word that leaves the value to the model ("auto") or switches a feature off ("none", held as None);
-    `plan` marks a field that may hold an integer array, one entry per plan.
-    """
+@dataclass(frozen=True)
+class ScenarioField(ABC):
+    """One row of the scenario table."""
 
     key: str
-    kind: Kind
     label: str
     group: Group
+    _: KW_ONLY
     help: str
-    default: Any = None
     name: str = ""
-    minimum: float = -math.inf
-    maximum: float = math.inf
+    default: Any = None
     unit: str = ""
-    unset: str = ""
-    plan: bool = False
-    choices: Callable[[], tuple[str, ...]] = tuple
+    unset: str = ""  # word that leaves the value to the model ("auto") or switches a feature off ("none", held as None)
+    plan: bool = False  # whether the field may hold an integer array, one entry per plan
+
+    placeholder: ClassVar[str] = ""  # what stands for a value in a command's help
 
     @property
     def flag(self) -> str:
@@ -66,24 +60,11 @@ class ScenarioField:
 
     def options(self) -> tuple[str, ...]:
         """Words that the field takes, the one that leaves it unset first."""
-        choices = _ORDERS if self.kind == "order" else self.choices()
-        if self.kind == "list":
-            choices = _subsets(choices)
-        return (self.unset, *choices) if self.unset else choices
+        return (self.unset,) if self.unset else ()
 
+    @abstractmethod
     def allowed(self) -> str:
         """Allowed values in words, as messages and tooltips print them."""
-        if self.kind == "bool":
-            return "true or false"
-        if self.kind == "order":
-            return "an order of " + ", ".join(AXES) + " joined by commas, innermost first"
-        if self.kind == "list":
-            return f"{self.unset}, or any of {', '.join(self.choices())} joined by commas"
-        if self.kind in ("choice", "name"):
-            return "one of " + ", ".join(self.options())
-        noun = "an integer" if self.kind == "int" else "a number"
-        extent = f"{noun} from {self.minimum:,.10g} to {self.maximum:,.10g}"
-        return f"{self.unset}, or {extent}" if self.unset else extent
 
     def check(self, value: object) -> Any:  # noqa: ANN401 (the type is the field's)
         """Value as the scenario holds it.
@@ -95,56 +76,92 @@ class ScenarioField:
             value = str.__str__(value)  # plain text also of np.str_ and of members of an enumeration
         if self.unset and (value is None or (isinstance(value, str) and value == self.unset)):
             return None if self.unset == NONE else self.unset
-        if self.kind == "int":
-            return self._integers(value)
-        if self.kind == "float":
-            return self._number(value)
-        if self.kind == "bool":
-            return self._boolean(value)
-        if isinstance(value, ModelSpec) and self.name == "model":
-            return value
-        if self.kind == "list" and isinstance(value, str) and set(value.split(",")) <= set(self.choices()):
-            return ",".join(word for word in self.choices() if word in value.split(","))
-        if isinstance(value, str) and value in self.options():
-            return value
-        raise self._rejected(value)
+        return self._checked(value)
+
+    def read(self, text: str) -> object:
+        """Value that a text spells, which may not be allowed; the text itself where it spells nothing else."""
+        return None if text == self.unset == NONE else text
 
     def parse(self, text: str) -> Any:  # noqa: ANN401 (the type is the field's)
-        """Value from its text in a link or on the command line.
+        """Value from its text in a link or on the command line, checked.
 
-        Raises InvalidPlanError (the text is not a value of the field); UnknownNameError (the name is not among the
-        choices).
+        Raises as `check`.
         """
-        if self.kind == "int" and _INTEGER.fullmatch(text):
-            return self.check(int(text))
-        if self.kind == "float" and _NUMBER.fullmatch(text):
-            return self.check(float(text))
-        if self.kind == "bool" and text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        return self.check(text)
+        return self.check(self.read(text))
 
     def format(self, value: object) -> str:
         """Text of a value, as `parse` reads it.
 
-        Raises InvalidInputError (the value is an array or a model that is not in the catalog: neither has a short
-        text).
+        Raises InvalidInputError (the value has no short text: an array, or a model that is not in the catalog).
         """
-        if value is None:
-            return self.unset
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, float):
-            short = f"{value:g}" if float(f"{value:g}") == value else repr(value)
-            return short.replace("e+", "e")
-        if isinstance(value, ModelSpec):
-            remedy = "choose a catalog model, or pass the same --model-config FILE where the link is opened"
-            raise InvalidInputError(self.name, value.name, "a catalog name: a model of your own has no link", remedy)
+        return self.unset if value is None else str(value)
+
+    @abstractmethod
+    def _checked(self, value: object) -> Any:  # noqa: ANN401 (the type is the field's)
+        """As `check`, for a value that does not leave the field unset."""
+
+    def _rejected(self, value: object) -> InvalidPlanError:
+        return InvalidPlanError(self.name, _shown(value), self.allowed(), f"set {self.name} to an allowed value")
+
+
+@dataclass(frozen=True)
+class BoolField(ScenarioField):
+    """A switch."""
+
+    def allowed(self) -> str:
+        """Both words."""
+        return "true or false"
+
+    def read(self, text: str) -> object:
+        """Truth that a word in any case spells."""
+        return text.lower() == "true" if text.lower() in ("true", "false") else super().read(text)
+
+    def format(self, value: object) -> str:
+        """Word in lower case."""
+        return "true" if value else "false"
+
+    def _checked(self, value: object) -> bool:
+        if isinstance(value, (bool, np.bool_)):
+            return bool(value)
+        raise self._rejected(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberField(ScenarioField):
+    """A number between two bounds, both allowed."""
+
+    minimum: float
+    maximum: float
+    noun: ClassVar[str] = "a number"
+
+    def allowed(self) -> str:
+        """Range, after the word that leaves the field unset."""
+        extent = f"{self.noun} from {self.minimum:,.10g} to {self.maximum:,.10g}"
+        return f"{self.unset}, or {extent}" if self.unset else extent
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntField(NumberField):
+    """A whole number, or an array of them where the field takes one entry per plan."""
+
+    placeholder: ClassVar[str] = "N"
+    noun: ClassVar[str] = "an integer"
+
+    def read(self, text: str) -> object:
+        """Integer that plain digits spell."""
+        return int(text) if _INTEGER.fullmatch(text) else super().read(text)
+
+    def format(self, value: object) -> str:
+        """Plain digits.
+
+        Raises InvalidInputError (the value is an array).
+        """
         if isinstance(value, np.ndarray):
             remedy = "make one scenario per plan"
             raise InvalidInputError(self.name, reprlib.repr(value.tolist()), "a single value in a link", remedy)
-        return str(value)
+        return super().format(value)
 
-    def _integers(self, value: object) -> int | NDArray[np.int64]:
+    def _checked(self, value: object) -> int | NDArray[np.int64]:
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             whole = int(value)
             if self.minimum <= whole <= self.maximum:
@@ -156,7 +173,7 @@ class ScenarioField:
     def _array(self, value: list[object] | tuple[object, ...] | NDArray[Any]) -> int | NDArray[np.int64]:
         if not isinstance(value, np.ndarray):
             for item in value:
-                self._integers(item)
+                self._checked(item)
         if np.any(getattr(value, "mask", False)):
             raise self._rejected(value)
         try:
@@ -164,7 +181,7 @@ class ScenarioField:
         except ValueError:
             raise self._rejected(value) from None
         if array.ndim == 0:
-            return self._integers(array.item())
+            return self._checked(array.item())
         if array.size == 0 or array.dtype.kind not in "iu":
             raise self._rejected(value)
         outside = (array < self.minimum) | (array > self.maximum)
@@ -174,24 +191,121 @@ class ScenarioField:
         array.flags.writeable = False
         return array
 
-    def _number(self, value: object) -> float:
+
+@dataclass(frozen=True, kw_only=True)
+class FloatField(NumberField):
+    """A real number."""
+
+    placeholder: ClassVar[str] = "X"
+
+    def read(self, text: str) -> object:
+        """Number that decimal digits spell, with an exponent or not."""
+        return float(text) if _NUMBER.fullmatch(text) else super().read(text)
+
+    def format(self, value: object) -> str:
+        """Shortest digits that give the same number."""
+        if not isinstance(value, float):
+            return super().format(value)
+        short = f"{value:g}" if float(f"{value:g}") == value else repr(value)
+        return short.replace("e+", "e")
+
+    def _checked(self, value: object) -> float:
         real = (int, float, np.integer, np.floating)
         if isinstance(value, real) and not isinstance(value, bool) and self.minimum <= value <= self.maximum:
             return float(value) + 0.0  # no negative zero
         raise self._rejected(value)
 
-    def _boolean(self, value: object) -> bool:
-        if isinstance(value, (bool, np.bool_)):
-            return bool(value)
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceField(ScenarioField):
+    """One of a few words."""
+
+    choices: Callable[[], tuple[str, ...]]
+    placeholder: ClassVar[str] = "WORD"
+
+    def options(self) -> tuple[str, ...]:
+        """Words that the field takes, the one that leaves it unset first."""
+        return (*super().options(), *self.choices())
+
+    def allowed(self) -> str:
+        """All words."""
+        return "one of " + ", ".join(self.options())
+
+    def _checked(self, value: object) -> Any:  # noqa: ANN401 (a model's field takes more than words)
+        if isinstance(value, str) and value in self.options():
+            return value
         raise self._rejected(value)
 
-    def _rejected(self, value: object) -> InvalidPlanError:
+
+@dataclass(frozen=True, kw_only=True)
+class NameField(ChoiceField):
+    """One of many names, where a misspelt one is answered with what was probably meant."""
+
+    placeholder: ClassVar[str] = "NAME"
+
+    def _rejected(self, value: object) -> UnknownNameError:
         shown = _shown(value)
-        if self.kind != "name":
-            return InvalidPlanError(self.name, shown, self.allowed(), f"set {self.name} to an allowed value")
         close = difflib.get_close_matches(str(shown), self.options(), 1, _MISSPELT)
         remedy = f"did you mean {close[0]}?" if close else f"choose a listed {self.name}"
         return UnknownNameError(self.name, shown, self.allowed(), remedy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelField(NameField):
+    """Name of a model in the catalog, or a model of one's own."""
+
+    def format(self, value: object) -> str:
+        """Name in the catalog.
+
+        Raises InvalidInputError (the value is a model of one's own).
+        """
+        if isinstance(value, ModelSpec):
+            remedy = "choose a catalog model, or pass the same --model-config FILE where the link is opened"
+            raise InvalidInputError(self.name, value.name, "a catalog name: a model of your own has no link", remedy)
+        return super().format(value)
+
+    def _checked(self, value: object) -> str | ModelSpec:
+        checked: str | ModelSpec = value if isinstance(value, ModelSpec) else super()._checked(value)
+        return checked
+
+
+_ORDERS: Final = tuple(",".join(order) for order in permutations(AXES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderField(ChoiceField):
+    """An order of the parallel axes."""
+
+    choices: Callable[[], tuple[str, ...]] = lambda: _ORDERS
+    placeholder: ClassVar[str] = "AXES"
+
+    def allowed(self) -> str:
+        """What an order is; the orders themselves are too many to list."""
+        return "an order of " + ", ".join(AXES) + " joined by commas, innermost first"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetField(ChoiceField):
+    """Any of a few words, joined by commas."""
+
+    placeholder: ClassVar[str] = "WORDS"
+
+    def options(self) -> tuple[str, ...]:
+        """Every subset in the order of the choices, the word that leaves the field unset first."""
+        words = self.choices()
+        sizes = range(1, len(words) + 1)
+        return (self.unset, *(",".join(chosen) for size in sizes for chosen in combinations(words, size)))
+
+    def allowed(self) -> str:
+        """Words to choose from; the subsets themselves are too many to list."""
+        return f"{self.unset}, or any of {', '.join(self.choices())} joined by commas"
+
+    def _checked(self, value: object) -> str:
+        words = self.choices()
+        given = value.split(",") if isinstance(value, str) else []
+        if not given or not set(given) <= set(words):
+            raise self._rejected(value)
+        return ",".join(word for word in words if word in given)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -215,33 +329,20 @@ def _shown(value: object) -> object:
     return Abridged(" ".join(reprlib.repr(value).split())[:_SHOWN])
 
 
-def _subsets(choices: tuple[str, ...]) -> tuple[str, ...]:
-    sizes = range(1, len(choices) + 1)
-    return tuple(",".join(chosen) for size in sizes for chosen in combinations(choices, size))
+_Value = TypeVar("_Value")
 
 
-_ORDERS: Final = tuple(",".join(order) for order in permutations(AXES))
-
-
-def scenario_field(
-    default: Any,  # noqa: ANN401 (as dataclasses.field)
-    key: str,
-    kind: Kind,
-    label: str,
-    group: Group,
-    text: str,
-    **rules: Any,  # noqa: ANN401 (checked by ScenarioField)
-) -> Any:  # noqa: ANN401 (as dataclasses.field)
-    """Dataclass field that carries its row of the scenario table as `metadata["row"]`."""
-    row = ScenarioField(key=key, kind=kind, label=label, group=group, help=text, default=default, **rules)
-    return dataclasses.field(default=default, metadata={"row": row})
+def row(default: _Value, field: ScenarioField) -> _Value:
+    """Dataclass field with its default, which carries its row of the scenario table."""
+    return dataclasses.field(default=default, metadata={"row": field})
 
 
 def words(*choices: str) -> Callable[[], tuple[str, ...]]:
-    """Fixed choices in the form that `scenario_field` takes."""
+    """Fixed choices in the form that `ChoiceField` takes."""
     return lambda: choices
 
 
 def table_of(scenario_class: type) -> tuple[ScenarioField, ...]:
-    """Scenario table of a dataclass built with `scenario_field`."""
-    return tuple(dataclasses.replace(f.metadata["row"], name=f.name) for f in dataclasses.fields(scenario_class))
+    """Scenario table of a dataclass whose fields are made by `row`."""
+    fields = dataclasses.fields(scenario_class)
+    return tuple(dataclasses.replace(f.metadata["row"], name=f.name, default=f.default) for f in fields)

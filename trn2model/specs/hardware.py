@@ -86,6 +86,13 @@ class LogicalCore:
     vector_element_rate: float
     scalar_element_rate: float
 
+    @property
+    def rank_name(self) -> str:
+        """What one rank is called: GPU, core, or logical core where it is made of several."""
+        if self.chip.family == "gpu":
+            return "GPU"
+        return "logical core" if self.cores_per_rank > 1 else "core"
+
     def flop_rate(self, dtype: str) -> float:
         """Dense FLOP rate of one rank for a matmul dtype [FLOP/s].
 

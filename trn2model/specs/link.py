@@ -25,11 +25,6 @@ class Notice:
     allowed: str
     fallback: str
 
-    @property
-    def message(self) -> str:
-        """The notice as one sentence."""
-        return f"{self.key} = {self.value!r} in the link is not {self.allowed}; {self.name} is {self.fallback} instead."
-
 
 def encode(scenario: Scenario) -> dict[str, str]:
     """Query parameters of a scenario: its non-default fields only.
@@ -41,13 +36,20 @@ def encode(scenario: Scenario) -> dict[str, str]:
     >>> encode(Scenario(tp=16, sequence_parallel=False, sparsity="4:16"))
     {'tp': '16', 'sp': 'false', 'sx': '4:16'}
     """
-    values = ((row, getattr(scenario, row.name)) for row in FIELDS)
-    texts = ((row.key, row.format(value), row.format(row.default)) for row, value in values)
-    return {key: text for key, text, default in texts if text != default}
+    return link_texts(FIELDS, vars(scenario))
 
 
-def query_string(scenario: Scenario) -> str:
-    """Query string of a scenario, without the question mark.
+def link_texts(rows: Sequence[ScenarioField], values: Mapping[str, object]) -> dict[str, str]:
+    """Query parameters of the rows of a table whose values are given by name and differ from the default.
+
+    Raises InvalidInputError (a value has no short text).
+    """
+    texts = ((row, row.format(values[row.name])) for row in rows if row.name in values)
+    return {row.key: text for row, text in texts if text != row.format(row.default)}
+
+
+def query_string(parameters: Scenario | Mapping[str, str]) -> str:
+    """Query string of a scenario or of query parameters, without the question mark.
 
     Raises InvalidInputError (the scenario holds arrays or a model that is not in the catalog).
 
@@ -56,7 +58,8 @@ def query_string(scenario: Scenario) -> str:
     >>> query_string(Scenario(tp=16, sparsity="4:16"))
     'tp=16&sx=4:16'
     """
-    return urlencode(encode(scenario), quote_via=quote, safe=_READABLE)
+    texts = encode(parameters) if isinstance(parameters, Scenario) else parameters
+    return urlencode(texts, quote_via=quote, safe=_READABLE)
 
 
 def decode(parameters: Mapping[str, str | Sequence[str]]) -> tuple[Scenario, tuple[Notice, ...]]:

@@ -129,11 +129,6 @@ class ModelSpec:
         return any(isinstance(layer.feed_forward, Moe) for layer in self.layer_kinds)
 
 
-def uniform_model(name: str, hidden_size: int, vocab_size: int, num_layers: int, layer: Layer) -> ModelSpec:
-    """Model whose layers are all alike, with untied embeddings and root-mean-square norms."""
-    return ModelSpec(name, hidden_size, vocab_size, (layer,), (0,) * num_layers)
-
-
 FOLDER: Final = "models"
 _TYPES: Final[dict[str, type]] = {"int": int, "bool": bool, "str": str}
 _MODEL_KEYS: Final = {f.name for f in fields(ModelSpec)} - {"name", "layer_kinds", "layer_sequence"}

@@ -66,21 +66,21 @@ MAX_TOKENS: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParallelPlan:
-    """Degrees, batch and sequence of one plan or of many; all columns have one shape.
+    """Degrees, batch and sequence of one plan or of many; all columns have one shape (...).
 
     float64 holds every allowed integer exactly and does not overflow in FLOP counts.
     """
 
-    tp: Column
-    cp: Column
-    ep: Column
-    dp: Column
-    pp: Column
-    zero: Column
-    interleave: Column
-    microbatch_size: Column
-    global_batch_size: Column
-    sequence_length: Column
+    tp: Column  # tensor-parallel ranks
+    cp: Column  # context-parallel ranks
+    ep: Column  # expert-parallel ranks
+    dp: Column  # data-parallel replicas
+    pp: Column  # pipeline stages
+    zero: Column  # stage of ZeRO, 0 to 3
+    interleave: Column  # chunks per stage
+    microbatch_size: Column  # [sequence]
+    global_batch_size: Column  # [sequence]
+    sequence_length: Column  # [token]
     num_ranks: Column  # tp·cp·ep·dp·pp, the ranks in use
     num_microbatches: Column  # per replica and step
 
@@ -99,54 +99,40 @@ class ParallelPlan:
 class Requests:
     """What is served: tokens per request and requests per replica; the columns broadcast against those of the plan."""
 
-    input_tokens: Column
-    output_tokens: Column
-    concurrency: Column
-    compiled_batch: Column
+    input_tokens: Column  # of a prompt
+    output_tokens: Column  # of an answer
+    concurrency: Column  # requests that a replica runs at once
+    compiled_batch: Column  # sequences that the decode graph computes for them
     prefill_tokens: Column  # prompt tokens that miss the prefix cache
     context_bucket: Column  # prompt tokens that the prefill graphs compute for them
-    prefix_hit: float
-    prefill_chunk: float
-    draft_tokens: float
-    acceptance: float
+    prefill_chunk: float  # 0: prompts are not cut [token]
+    draft_tokens: float  # guessed per decode step [token]
+    acceptance: float  # probability that a guess holds [1]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
     """What model, machine and schedule allow of a plan; all that the rules of validity read besides the plan."""
 
-    model_name: str
+    model_name: str  # for messages
     num_heads: int  # greatest common divisor over the kinds of layers
-    num_layers: int
+    num_layers: int  # of the model
     num_experts: int  # greatest common divisor over the MoE layers; 1 for a dense model
-    num_ranks: int
-    pipeline_schedule: str = "1f1b"
-    draft_heads: int = 0
+    num_ranks: int  # of the machine
+    pipeline_schedule: str = "1f1b"  # 1f1b, gpipe or zb-h1
+    draft_heads: int = 0  # as num_heads, of the draft model; 0 without one
     prefill_replicas: int = 0  # replicas set apart for prefill
 
 
-def parallel_plan(
-    *,
-    tp: ArrayLike,
-    cp: ArrayLike,
-    ep: ArrayLike,
-    dp: ArrayLike,
-    pp: ArrayLike,
-    zero: ArrayLike,
-    interleave: ArrayLike,
-    microbatch_size: ArrayLike,
-    global_batch_size: ArrayLike,
-    sequence_length: ArrayLike,
-) -> ParallelPlan:
-    r"""Plan from its columns, broadcast to one shape.
+def parallel_plan(**given: ArrayLike) -> ParallelPlan:
+    r"""Plan from the columns named in `PLAN_COLUMNS`, broadcast to one shape.
 
     .. math:: n_{ranks} = tp \cdot cp \cdot ep \cdot dp \cdot pp,
               \quad n_{microbatches} = \frac{B}{dp \cdot ep \cdot b}
 
     Raises InvalidInputError (the columns do not broadcast to one shape).
     """
-    given = (tp, cp, ep, dp, pp, zero, interleave, microbatch_size, global_batch_size, sequence_length)
-    columns = broadcast_columns(dict(zip(PLAN_COLUMNS, given, strict=True)))
+    columns = broadcast_columns(given)
     replicas = columns["dp"] * columns["ep"]
     num_ranks = columns["tp"] * columns["cp"] * replicas * columns["pp"]
     num_microbatches = columns["global_batch_size"] / (replicas * columns["microbatch_size"])
@@ -183,6 +169,7 @@ def plan_limits(
     model: ModelSpec,
     num_ranks: int,
     pipeline_schedule: str = "1f1b",
+    *,
     draft: ModelSpec | None = None,
     prefill_replicas: int = 0,
 ) -> PlanLimits:
@@ -239,18 +226,6 @@ class AutoDegree(int):
     def __repr__(self) -> str:
         """Print the number and who chose it."""
         return f"{int(self)} (chosen by auto)"
-
-
-def plan_validity(
-    plan: ParallelPlan, limits: PlanLimits, workload: Workload
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which plans mean something, and the first rule that each of the others breaks."""
-    code = np.full(plan.shape, -1, dtype=np.int64)
-    for index, rule in enumerate(RULES):
-        if workload in rule.workloads:
-            broken = rule.broken(plan, limits)
-            code = np.where((code < 0) & broken, index, code)
-    return code < 0, code
 
 
 def check_plan(plan: ParallelPlan, limits: PlanLimits, workload: Workload, auto: Collection[str] = ()) -> None:
@@ -406,8 +381,6 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("dp_prefill_replicas", SERVE, lambda plan, limits: plan.dp <= limits.prefill_replicas, _decode_replicas),
     Rule("ranks", BOTH, lambda plan, limits: plan.num_ranks > limits.num_ranks, _ranks),
 )
-#: reason codes of `plan_validity`
-REASONS: Final[tuple[str, ...]] = tuple(rule.reason for rule in RULES)
 
 REQUEST_RULES: Final[tuple[RequestRule, ...]] = (
     RequestRule("compiled_batch", lambda requests: requests.concurrency > requests.compiled_batch, _graph_batch),

@@ -50,7 +50,7 @@ class ComputeConstants:
     kv_read_efficiency: float  # share of HBM bandwidth when decode reads the KV cache [1]
     expert_read_efficiency: float  # share of HBM bandwidth when decode reads the experts a router picked [1]
     matmul_overlap_fraction: float  # share of a matmul's shorter side, array or HBM, hidden behind the longer one [1]
-    engine_overlap_fraction: float  # share of a training block's lesser engines hidden behind its busiest one [1]
+    engine_overlap_fraction: float  # share of a block's lesser engines hidden behind its busiest one [1]
     operator_time: float  # fixed cost of one operator [s]
     step_time: float  # fixed host cost of one training step, prefill call or decode step [s]
     tp_overlap_fraction: float  # share of tensor-parallel communication that can hide behind matmuls [1]

@@ -32,8 +32,7 @@ from trn2model.specs.plan import (
 )
 from trn2model.specs.profile import Profile, chosen_profile
 from trn2model.specs.provenance import Figure, read_figure, read_toml
-from trn2model.specs.scenario import Scenario
-from trn2model.specs.scenario_plan import MAX_DEGREE
+from trn2model.specs.scenario import MAX_DEGREE, Scenario
 from trn2model.units import from_si
 
 
@@ -118,29 +117,24 @@ TRAINIUM2_CORES_TP: Final = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
-    """A scenario with everything decided; `plan` and `requests` are float64 columns."""
+    """A scenario with everything decided."""
 
-    scenario: Scenario
-    workload: Workload
-    system: System
-    model: ModelSpec
-    draft: ModelSpec | None
-    core: LogicalCore
-    num_ranks: int
-    limits: PlanLimits
-    plan: ParallelPlan
-    requests: Requests
-    weight_dtype: str
-    kv_dtype: str
-    profile: Profile
-    price_option: str
-    price: Figure | None
-    notes: tuple[str, ...]
-
-    @property
-    def compiled_batch(self) -> Column:
-        """Batch of the static decode graph."""
-        return self.requests.compiled_batch
+    scenario: Scenario  # as given
+    workload: Workload  # "train" or "serve"
+    system: System  # one of the machines
+    model: ModelSpec  # architecture
+    draft: ModelSpec | None  # of speculative decoding
+    core: LogicalCore  # what one rank computes with
+    num_ranks: int  # of all machines, idle ones included
+    limits: PlanLimits  # what model and machine allow of a plan
+    plan: ParallelPlan  # columns of shape (...)
+    requests: Requests  # columns that broadcast against the plan's
+    weight_dtype: str  # as stored
+    kv_dtype: str  # as stored
+    profile: Profile  # constants
+    price_option: str  # such as on-demand
+    price: Figure | None  # of one system, if one is published [USD/h]
+    notes: tuple[str, ...]  # what was decided or left aside, in sentences
 
     def to_dict(self) -> dict[str, Any]:
         """Scenario as JSON values, with every "auto" replaced by what it became."""
@@ -190,7 +184,7 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
         raise InvalidPlanError("saved_operators", scenario.saved_operators, allowed, "set recompute to full")
     num_ranks = system.num_chips * scenario.count * core.ranks_per_chip
     apart = scenario.prefill_replicas if workload == "serve" else 0
-    limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft, apart)
+    limits = plan_limits(model, num_ranks, scenario.pipeline_schedule, draft=draft, prefill_replicas=apart)
     plan = _plan(scenario, limits, _preferred_tp(system, core))
     auto = [name for name in PLAN_COLUMNS if isinstance(getattr(scenario, name), str)]
     check_plan(plan, limits, workload, auto)
@@ -215,7 +209,7 @@ def resolve(scenario: Scenario, workload: Workload = "train") -> Resolved:
         profile=chosen,
         price_option=option,
         price=system.prices.get(option),
-        notes=(*extrapolated, *_notes(scenario, workload, system, model, plan, num_ranks)),
+        notes=(*extrapolated, *_notes(scenario, workload, system, model, plan=plan, num_ranks=num_ranks)),
     )
 
 
@@ -336,7 +330,6 @@ def _requests(scenario: Scenario, system: System, plan: ParallelPlan) -> Request
     columns = broadcast_columns({"tp": plan.tp, **given})  # tp brings the shape of the plan
     return Requests(
         **{name: columns[name] for name in given},
-        prefix_hit=scenario.prefix_hit,
         prefill_chunk=scenario.prefill_chunk,
         draft_tokens=scenario.draft_tokens,
         acceptance=scenario.acceptance or 0.0,
@@ -352,7 +345,7 @@ def _auto_bucket(tokens: Column, chunk: int, system: System) -> Column:
 
 
 def _notes(
-    scenario: Scenario, workload: Workload, system: System, model: ModelSpec, plan: ParallelPlan, num_ranks: int
+    scenario: Scenario, workload: Workload, system: System, model: ModelSpec, *, plan: ParallelPlan, num_ranks: int
 ) -> tuple[str, ...]:
     notes = []
     if not system.supports_lnc:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import streamlit as st
 from PIL import Image
@@ -14,9 +13,9 @@ from PIL import Image
 from trn2model.errors import InvalidInputError, Trn2ModelError
 from trn2model.model.serving.steady import ServingEstimate
 from trn2model.model.training.step import TrainingEstimate
-from trn2model.specs.link import Notice, decode, encode
+from trn2model.specs.link import Notice, decode_rows, encode, link_texts, query_string
 from trn2model.specs.scenario import FIELDS, KEYS, Scenario
-from trn2model.ui import estimates, model_upload, widgets
+from trn2model.ui import collector, estimates, model_upload, widgets
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.words import code, complaint, legible, linkable
 from trn2model.ui.view_fields import VIEW_FIELDS, decode_view
@@ -35,13 +34,12 @@ def sweep() -> None:
         return
     st.session_state[_SWEPT] = True
     given = {key: st.query_params.get_all(key) for key in st.query_params}
-    scenario, notices = decode(given)
-    view, more = decode_view(given)
-    st.session_state[_NOTICES] = (*notices, *more)
+    rows = (*FIELDS, *VIEW_FIELDS.values())
+    values, st.session_state[_NOTICES] = decode_rows(rows, given)
     for row in FIELDS:
-        widgets.add_stop(row, getattr(scenario, row.name))
-    kept = {key: [text] for key, text in (encode(scenario) | view).items()}
-    kept |= {key: values for key, values in given.items() if key not in KEYS and key not in VIEW_FIELDS}
+        widgets.add_stop(row, values.get(row.name))
+    kept = {key: [text] for key, text in link_texts(rows, values).items()}
+    kept |= {key: texts for key, texts in given.items() if key not in KEYS and key not in VIEW_FIELDS}
     if kept != given:
         st.query_params.from_dict(kept)
         st.rerun()
@@ -66,9 +64,7 @@ def address(scenario: Scenario) -> str:
     values = encode(linkable(scenario))
     values |= decode_view({key: st.query_params.get_all(key) for key in st.query_params})[0]
     parts = urlsplit(st.context.url or "")
-    return urlunsplit(
-        (parts.scheme, parts.netloc, parts.path or "/", urlencode(values, quote_via=quote, safe=",:"), "")
-    )
+    return urlunsplit((parts.scheme, parts.netloc, parts.path or "/", query_string(values), ""))
 
 
 #: file and title; no icons, because Streamlit fetches a page's icon from the network as its favicon
@@ -132,13 +128,13 @@ def run() -> None:
     st.html("<style></style>" if st.session_state.get(_SCENARIO) else _FIRST_STYLE)
     page = st.navigation(_pages(), position="top")
     st.set_page_config(f"{page.title} · trn2model", _icon(), layout="wide", initial_sidebar_state=_SIDEBAR_WIDTH)
-    _settle_memory()
     sweep()
     st.session_state[_ENTERED] = True
     with st.sidebar:
         _draw_scenario()
     show_notices()
-    page.run()
+    with collector.set_aside():
+        page.run()
 
 
 def enter(workload: Literal["train", "serve"] | None = "train") -> Scene:
@@ -182,7 +178,7 @@ def _pages() -> list[Any]:
 
 def _draw_scenario() -> None:
     groups = dict.fromkeys(row.group for row in FIELDS)
-    values: dict[str, object] = {}
+    values: dict[str, Any] = {}
     for group in groups:
         with st.expander(f"**{group}**", expanded=group in _OPEN_GROUPS):
             for row in FIELDS:
@@ -193,15 +189,7 @@ def _draw_scenario() -> None:
     widgets.draw_exact_number()
     st.session_state[_PROBLEM] = None
     try:
-        st.session_state[_SCENARIO] = Scenario.from_dict(values)
+        st.session_state[_SCENARIO] = Scenario(**values)
     except InvalidInputError as error:
         st.session_state[_SCENARIO] = Scenario()
         st.session_state[_PROBLEM] = complaint(error)
-
-
-@st.cache_resource(show_spinner=False)
-def _settle_memory() -> bool:
-    """Collect once and set what is loaded aside, so that later collections do not walk through it."""
-    gc.collect()
-    gc.freeze()
-    return True

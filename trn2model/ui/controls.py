@@ -13,10 +13,9 @@ from trn2model.model.serving.steady import ServingEstimate
 from trn2model.simulate.queue import Progress, ServingTrace, simulate_scenario
 from trn2model.simulate.requests import Requests, parse_trace
 from trn2model.specs.provenance import STATUSES
-from trn2model.text import count
+from trn2model.text import count, size_name
 from trn2model.ui import page
 from trn2model.ui.app import Scene
-from trn2model.ui.charts.sizes import size_name
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.page import Builder
 from trn2model.ui.pages import explorer, queue, replay, sources, topology, validation
@@ -25,8 +24,11 @@ from trn2model.ui.pages.evidence import KIND_NAMES, Evidence, gather
 from trn2model.ui.pages.inference import Limits
 from trn2model.ui.pages.topology import axis_groups
 from trn2model.ui.pages.words import code, legible
-from trn2model.ui.widgets import number, picker, segments, slider, step, toggle
+from trn2model.ui.view_fields import PLAYED_STEP, VIEW_FIELDS
+from trn2model.ui.widgets import draw
 from trn2model.units import to_si
+
+_NUMBER_WIDTH: Final = 130
 
 
 def source_filter(scene: Scene) -> dict[str, Any]:
@@ -48,12 +50,12 @@ def topology_view(scene: Scene) -> dict[str, Any]:
     if estimate is None:
         return {}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        axis = segments("ax")
+        axis = draw(VIEW_FIELDS["ax"], "buttons")
         if axis not in topology.active_axes(estimate):
             axis = topology.ALL
         group = _index("gr", 1 if axis == topology.ALL else axis_groups(estimate, axis).number)
         domain = _index("dom", estimate.network.fabric.num_domains)
-        basis = segments("by")
+        basis = draw(VIEW_FIELDS["by"], "buttons")
     return {"view": topology.View(axis, group, domain, "bytes" if basis == "bytes" else "utilisation", 4)}
 
 
@@ -61,7 +63,8 @@ def _index(key: str, count: int) -> int:
     """Number of one of several things; the widget is there only when there is something to choose."""
     if count == 1:
         return 0
-    chosen, last = number(key, f"0 to {count - 1}."), count - 1
+    row, last = VIEW_FIELDS[key], count - 1
+    chosen = int(draw(replace(row, help=f"{row.help} 0 to {last}."), "number", _NUMBER_WIDTH))
     if chosen > last:
         st.caption(f"There is no {chosen:,}: this plan has 0 to {last:,}, and {last:,} is shown.", width="content")
     return min(chosen, last)
@@ -71,9 +74,9 @@ def limits(_scene: Scene) -> dict[str, Any]:
     """Longest latencies to accept."""
     left, right = st.columns(2)
     with left:
-        ttft = float(slider("lt"))
+        ttft = float(draw(VIEW_FIELDS["lt"], "slider"))
     with right:
-        tpot = float(slider("lp"))
+        tpot = float(draw(VIEW_FIELDS["lp"], "slider"))
     return {"limits": Limits(to_si(ttft, "ms"), to_si(tpot, "ms"))}
 
 
@@ -84,9 +87,9 @@ def choose(_scene: Scene) -> dict[str, Any]:
     """Which measurements the page shows, and which one it looks at."""
     evidence = _evidence()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        kind, trust = segments("vk"), segments("vt")
-        system, group = picker("vs", 190), picker("vg", 140)
-        bounds = toggle("vb")
+        kind, trust = draw(VIEW_FIELDS["vk"], "buttons"), draw(VIEW_FIELDS["vt"], "buttons")
+        system, group = draw(VIEW_FIELDS["vs"], "list", 190), draw(VIEW_FIELDS["vg"], "list", 140)
+        bounds = draw(VIEW_FIELDS["vb"])
     picked = str(st.session_state.get(validation.PICKED, ""))
     return {
         "evidence": evidence,
@@ -116,18 +119,19 @@ def sections(scene: Scene) -> Iterator[Builder]:
         st.markdown(f"#### {explorer.MACHINES_TITLE}")
         yield lambda mode: explorer.machines_content(estimate, mode, view)
     st.markdown(f"#### {replay.TITLE}")
-    if toggle("xp"):
+    if draw(VIEW_FIELDS["xp"]):
         count = len(replay.score(estimate, view).steps)
-        played = replace(view, step=step("xs", count) if count > 1 else 1)
+        step = draw(replace(PLAYED_STEP, maximum=count), "slider") if count > 1 else 1
+        played = replace(view, step=step)
         yield lambda mode: replay.content(estimate, mode, played)
 
 
 def _choose() -> Exploration:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        group = segments("xg")
-        ranks = number("xn") if group == OWN else Exploration().ranks
-        op, algorithm = picker("xo", 160), picker("xa", 160)
-    return Exploration(group, ranks, _OPERATIONS[op], _SIZES[slider("xb")], _ALGORITHMS[algorithm])
+        group = draw(VIEW_FIELDS["xg"], "buttons")
+        ranks = draw(VIEW_FIELDS["xn"], "number", _NUMBER_WIDTH) if group == OWN else Exploration().ranks
+        op, algorithm = draw(VIEW_FIELDS["xo"], "list", 160), draw(VIEW_FIELDS["xa"], "list", 160)
+    return Exploration(group, ranks, _OPERATIONS[op], _SIZES[draw(VIEW_FIELDS["xb"], "slider")], _ALGORITHMS[algorithm])
 
 
 _RUN: Final = "_queue_run"

@@ -45,6 +45,7 @@ def page(
     title: str,
     content: Callable[..., Content],
     controls: Callable[[Scene], dict[str, Any]] | None = None,
+    *,
     always: bool = False,
     sections: Callable[[Scene], Iterator[Builder]] | None = None,
     verdict_first: bool = False,

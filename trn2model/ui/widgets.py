@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Literal
 
 import streamlit as st
 
 from trn2model.errors import InvalidInputError
-from trn2model.specs.fields import ScenarioField
+from trn2model.specs.fields import BoolField, FloatField, IntField, ScenarioField
 from trn2model.specs.scenario import FIELDS
-from trn2model.ui.view_fields import VIEW_FIELDS
 
 #: Numbers that a link or the exact-number form has brought in, by URL key, beside the stops of a slider.
 _EXTRA_STOPS: Final = "_extra_stops"
 _FEW_VALUES: Final = 16
+_LONGEST_TIP: Final = 500
 _FIRST_EXACT: Final = "Tensor parallel (tp)"
 #: First and last power of two on the slider of a field; any other integer in range still arrives.
 _USUAL: Final = {
@@ -37,26 +37,44 @@ _USUAL: Final = {
     "prefill_replicas": (1, 64),
 }
 
-
-def draw(row: ScenarioField) -> object:
-    """Draw the widget of a field, bound to the URL, and read it."""
-    label, tip = row.label, f"{row.help} Allowed: {row.allowed()}. Link key: {row.key}."
-    if len(tip) > 500:
-        tip = f"{row.help} Link key: {row.key}."
-    if row.kind == "bool":
-        return st.toggle(label, row.default, key=row.key, help=tip, bind="query-params")
-    if row.kind == "float":
-        return _draw_float(row, label, tip)
-    if row.kind == "int":
-        return row.parse(_last(_draw_int(row, label, tip)))
-    options = row.options()
-    text = st.selectbox(
-        label, options, options.index(row.format(row.default)), key=row.key, help=tip, bind="query-params"
-    )
-    return row.parse(text)
+Look = Literal["buttons", "list", "slider", "number"]
+Width = int | Literal["stretch"]
 
 
-def stops(row: ScenarioField) -> tuple[str, ...]:
+def draw(row: ScenarioField, look: Look | None = None, width: Width = "stretch") -> Any:  # noqa: ANN401 (the type is the field's)
+    """Draw the widget of a field, bound to its key in the link, and read it.
+
+    Without a look of their own, integers take a slider over the stops that people use, and words a list to open. A
+    widget that holds nothing, because the link has what its control has not, reads as the default.
+    """
+    chosen = _chosen(row, look, width, dict(key=row.key, help=_tip(row), bind="query-params"))
+    if isinstance(chosen, tuple | list):
+        chosen = chosen[-1]
+    if chosen is None:
+        return row.default
+    return row.read(chosen) if isinstance(chosen, str) else chosen
+
+
+def _chosen(row: ScenarioField, look: Look | None, width: Width, bound: dict[str, Any]) -> object:
+    """Draw the widget of a class of field, and what it holds."""
+    if isinstance(row, BoolField):
+        return st.toggle(row.label, row.default, **bound)
+    if isinstance(row, FloatField):
+        return _draw_float(row, bound)
+    if isinstance(row, IntField):
+        return _draw_stops(row, bound) if look is None else _draw_int(row, look, width, bound)
+    return _draw_words(row, look, width, bound)
+
+
+def _tip(row: ScenarioField) -> str:
+    """Help text; in the sidebar also what is allowed, unless that is long, and the link key."""
+    if row.group == "View":
+        return row.help
+    tip = f"{row.help} Allowed: {row.allowed()}. Link key: {row.key}."
+    return tip if len(tip) <= _LONGEST_TIP else f"{row.help} Link key: {row.key}."
+
+
+def stops(row: IntField) -> tuple[str, ...]:
     """Values on the slider of an integer field: a handful, or the powers of two that people use."""
     first, last = _USUAL.get(row.name, (row.minimum, row.maximum))
     if row.maximum - row.minimum < _FEW_VALUES:
@@ -67,18 +85,18 @@ def stops(row: ScenarioField) -> tuple[str, ...]:
     if isinstance(row.default, int):
         numbers.add(row.default)
     numbers |= st.session_state.get(_EXTRA_STOPS, {}).get(row.key, set())
-    return ((row.unset,) if row.unset else ()) + tuple(row.format(number) for number in sorted(numbers))
+    return (*row.options(), *(row.format(number) for number in sorted(numbers)))
 
 
 def add_stop(row: ScenarioField, value: object) -> None:
     """Remember an integer of this session as a stop of its slider."""
-    if row.kind == "int" and isinstance(value, int):
+    if isinstance(row, IntField) and isinstance(value, int):
         st.session_state.setdefault(_EXTRA_STOPS, {}).setdefault(row.key, set()).add(value)
 
 
 def draw_exact_number() -> None:
     """Form that sets any integer field to any allowed number, for what lies between the stops of a slider."""
-    rows = [row for row in FIELDS if row.kind == "int" and row.maximum - row.minimum >= _FEW_VALUES]
+    rows = [row for row in FIELDS if isinstance(row, IntField) and row.maximum - row.minimum >= _FEW_VALUES]
     with st.popover("Set an exact number", icon=":material/dialpad:", width="stretch"):
         with st.form("exact", border=False, enter_to_submit=True):
             labels = [row.label for row in rows]
@@ -102,35 +120,27 @@ def _set_exact() -> None:
     st.session_state[row.key] = row.format(value)
 
 
-def _draw_int(row: ScenarioField, label: str, tip: str) -> object:
-    options = stops(row)
-    default = row.format(row.default)
+def _draw_stops(row: IntField, bound: dict[str, Any]) -> object:
+    options, default = stops(row), row.format(row.default)
     if len(options) == 2:
-        return st.radio(
-            label, options, options.index(default), key=row.key, help=tip, horizontal=True, bind="query-params"
-        )
-    return st.select_slider(label, options, default, key=row.key, help=tip, bind="query-params")
+        return st.radio(row.label, options, options.index(default), horizontal=True, **bound)
+    return st.select_slider(row.label, options, default, **bound)
 
 
-def _draw_float(row: ScenarioField, label: str, tip: str) -> object:
+def _draw_int(row: IntField, look: Look, width: Width, bound: dict[str, Any]) -> object:
+    control = st.slider if look == "slider" else st.number_input
+    return control(row.label, int(row.minimum), int(row.maximum), row.default, width=width, **bound)
+
+
+def _draw_float(row: FloatField, bound: dict[str, Any]) -> object:
     """Slider for a share; else a number field, empty where the value is left unset."""
     low, high = float(row.minimum), float(row.maximum)
     default = row.default if isinstance(row.default, float) else None
     if (low, high) == (0.0, 1.0) and default is not None:
-        return row.check(st.slider(label, low, high, default, 0.01, key=row.key, help=tip, bind="query-params"))
-    number = st.number_input(
-        f"{label} [{row.unit}]" if row.unit else label,
-        low,
-        high,
-        default,
-        _step(default, high),
-        "%g",
-        key=row.key,
-        help=tip,
-        placeholder=row.unset or None,
-        bind="query-params",
-    )
-    return row.check(row.unset if number is None else number)
+        return st.slider(row.label, low, high, default, 0.01, **bound)
+    label = f"{row.label} [{row.unit}]" if row.unit else row.label
+    step = _step(default, high)
+    return st.number_input(label, low, high, default, step, "%g", placeholder=row.unset or None, **bound)
 
 
 def _step(default: float | None, high: float) -> float:
@@ -139,62 +149,10 @@ def _step(default: float | None, high: float) -> float:
     return 1.0 if high > 1 else 0.05
 
 
-def _last(text: object) -> str:
-    return str(text[-1]) if isinstance(text, tuple | list) else str(text)
-
-
-def segments(key: str) -> str:
-    """Draw a choice as buttons in a row."""
-    row = VIEW_FIELDS[key]
-    chosen = st.segmented_control(
-        row.label,
-        row.options(),
-        default=row.default,
-        key=key,
-        help=row.help,
-        bind="query-params",
-        required=True,
-        width="content",
-    )
-    return _text(row, chosen)
-
-
-def picker(key: str, width: int) -> str:
-    """Draw a choice as a list to open."""
-    row, options = VIEW_FIELDS[key], VIEW_FIELDS[key].options()
-    place = options.index(row.default)
-    return _text(row, st.selectbox(row.label, options, place, key=key, help=row.help, bind="query-params", width=width))
-
-
-def slider(key: str) -> str:
-    """Draw a choice in ascending order as a slider."""
-    row = VIEW_FIELDS[key]
-    chosen = st.select_slider(row.label, row.options(), row.default, key=key, help=row.help, bind="query-params")
-    return _text(row, chosen)
-
-
-def number(key: str, more: str = "") -> int:
-    """Draw a whole number as a field to type in."""
-    row = VIEW_FIELDS[key]
-    tip = f"{row.help} {more}".strip()
-    low, high = int(row.minimum), int(row.maximum)
-    value = st.number_input(row.label, low, high, row.default, key=key, help=tip, bind="query-params", width=130)
-    return int(row.default if value is None else value)
-
-
-def step(key: str, most: int) -> int:
-    """Draw a whole number as a slider from the row's least value on."""
-    row = VIEW_FIELDS[key]
-    value = st.slider(row.label, int(row.minimum), most, row.default, key=key, bind="query-params")
-    return int(row.default if value is None else value)
-
-
-def toggle(key: str) -> bool:
-    """Draw a switch."""
-    row = VIEW_FIELDS[key]
-    return bool(st.toggle(row.label, row.default, key=key, help=row.help, bind="query-params"))
-
-
-def _text(row: ScenarioField, chosen: object) -> str:
-    """What was chosen; Streamlit gives None for a value that its control does not have, such as an empty one."""
-    return str(row.default if chosen is None else chosen)
+def _draw_words(row: ScenarioField, look: Look | None, width: Width, bound: dict[str, Any]) -> object:
+    options, default = row.options(), row.format(row.default)
+    if look == "buttons":
+        return st.segmented_control(row.label, options, default=default, required=True, width="content", **bound)
+    if look == "slider":
+        return st.select_slider(row.label, options, default, **bound)
+    return st.selectbox(row.label, options, options.index(default), width=width, **bound)

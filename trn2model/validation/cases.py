@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.errors import Trn2ModelError
+from trn2model.model.calls import plan_network
 from trn2model.model.serving.steady import decode_context, decode_pass, decode_span, estimate_serving, prefill_pass
 from trn2model.model.training.step import estimate_training
-from trn2model.network.cost import plan_network
 from trn2model.specs import catalog
+from trn2model.specs.fields import IntField
 from trn2model.specs.model import ModelSpec
 from trn2model.specs.profile import Kind, Profile
 from trn2model.specs.resolve import Resolved, resolve
@@ -123,7 +124,7 @@ def padded_model(name: str, tp: int, expand_kv: bool) -> ModelSpec:
 def _given(row: Measurement, names: tuple[str, ...]) -> dict[str, Any]:
     cells = {name: row.values.get(name) for name in (*names, "system", "count", "lnc")}
     return {
-        name: int(cell) if isinstance(cell, float) and ROWS[name].kind == "int" else cell
+        name: int(cell) if isinstance(cell, float) and isinstance(ROWS[name], IntField) else cell
         for name, cell in cells.items()
         if cell is not None
     }

@@ -217,7 +217,7 @@ def _collective(row: Measurement, profile: Profile) -> KernelPrediction | str:
     count, ranks = round(row.number("count")), round(row.number("ranks"))
     net = fabric(system, count, round(_number(row, "lnc", 2.0)))
     size = row.number("bytes")
-    cost = collective_cost(net, row.text("op"), size, group_dims(((1, ranks),), ranks), profile.links)
+    cost = collective_cost(net, row.text("op"), size, group_dims(((1, ranks),), ranks), constants=profile.links)
     text = f"{row.text('op')} of {size:,.0f} B over {ranks:,} ranks of {count} x {system.name}"
     predicted = float(cost.time) + _launch_time(row, profile)
     return KernelPrediction(Kind.COLLECTIVE, row.number("measured"), predicted, text)
@@ -259,9 +259,9 @@ def matmul_time(
         (),
         Widths(width, width, width, max(width, dtype("bf16").storage_bytes)),
         np.zeros(1, dtype=np.bool_),
-        Rates(rate, rate, tile * passes, tile, rate),
-        core,
-        constants,
+        rates=Rates(rate, rate, tile * passes, tile, rate),
+        core=core,
+        constants=constants,
     )
     return float(table.time[0])
 

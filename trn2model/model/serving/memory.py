@@ -13,7 +13,7 @@ from trn2model.model.draft import draft_kv_bytes, draft_weight_bytes
 from trn2model.model.kv_cache import kv_elements_per_token, kv_replication, windowed_tokens
 from trn2model.model.layers import RankWork
 from trn2model.model.result import MemoryUse, reserve_bytes, scalar
-from trn2model.model.stages import parameter_shares, stage_table
+from trn2model.model.stages import fullest_stage, parameter_shares, stage_table
 from trn2model.specs.numerics import dtype
 from trn2model.specs.resolve import Resolved
 
@@ -54,15 +54,12 @@ def serving_memory(resolved: Resolved, prefill: RankWork) -> ServingMemory:
         "buffers": np.broadcast_to(gathered * widest, shape),
         "reserve": np.full(shape, reserve_bytes(resolved)),
     }
-    used = np.sum(list(parts.values()), axis=0)
-    fullest = used.argmax(axis=0)[None]
-    taken = {name: scalar(np.take_along_axis(part, fullest, axis=0)[0]) for name, part in parts.items()}
+    use, _ = fullest_stage(parts, resolved.core.hbm_bytes)
     room = np.maximum(resolved.core.hbm_bytes - parts["weights"] - parts["reserve"], 0.0)
     each, space = np.maximum(per_sequence + logits, 1.0), layer + gathered
     beside = np.floor(np.maximum(room - space, 0.0) / each)
     fitting = np.minimum(beside, np.floor(room / (each + space * step_share))).min(axis=0) * plan.ep
-    total = scalar(np.take_along_axis(used, fullest, axis=0)[0])
-    return ServingMemory(MemoryUse(resolved.core.hbm_bytes, total, taken), scalar(fitting.astype(np.int64)))
+    return ServingMemory(use, scalar(fitting.astype(np.int64)))
 
 
 def kv_rank_bytes(resolved: Resolved, tokens: Numeric) -> NDArray[np.float64]:
@@ -75,7 +72,7 @@ def kv_rank_bytes(resolved: Resolved, tokens: Numeric) -> NDArray[np.float64]:
         spec = layer.attention
         share = kv_replication(spec, plan.tp) / plan.tp / plan.cp
         cached[index] = kv_elements_per_token(spec) * width * windowed_tokens(tokens, spec) * share
-    return np.asarray((stages.counts * cached).sum(axis=1))
+    return stages.sums(cached)
 
 
 def _widest_layer(resolved: Resolved, prefill: RankWork) -> NDArray[np.float64]:

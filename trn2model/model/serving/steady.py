@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.formulas import Numeric, serving
+from trn2model.model.calls import plan_network
 from trn2model.model.draft import draft_resolved
 from trn2model.model.feasibility import memory_violations
 from trn2model.model.kv_cache import kv_bytes_per_token, kv_replication
@@ -19,7 +20,7 @@ from trn2model.model.parameters import kv_heads_per_rank
 from trn2model.model.result import Cost, MemoryUse, Violation, assumptions, num_chips, rent, scalar, to_json
 from trn2model.model.serving.memory import kv_rank_bytes, serving_memory
 from trn2model.model.serving.passes import Pass, decode_work, prefill_work, scaled, serving_pass, with_draft
-from trn2model.network.cost import Network, plan_network
+from trn2model.network.cost import Network
 from trn2model.network.loads import CommunicationUse
 from trn2model.network.ways import ALGORITHMS
 from trn2model.specs.model import Moe
@@ -119,36 +120,31 @@ def _head_notes(resolved: Resolved) -> list[str]:
 
 @dataclass(frozen=True)
 class ServingEstimate:
-    """Latency and throughput of one scenario; names are the JSON names, SI units, arrays for plan arrays.
+    """Latency and throughput of one scenario; names are the JSON names, arrays where the scenario holds arrays."""
 
-    `ttft` is of one prompt that finds its replica free, with the transfer of its cache where replicas prefill apart;
-    `tpot` is per token without prefill stalls, `tpot_with_stalls` on a full replica; `output_tokens_per_s` and
-    `request_latency` are of full replicas too.
-    """
-
-    resolved: Resolved
-    feasible: Any
-    ttft: Numeric
-    tpot: Numeric
-    tpot_with_stalls: Numeric
-    output_tokens_per_s: Numeric
-    output_tokens_per_s_per_chip: Numeric
-    max_concurrency: int | NDArray[np.int64]
-    kv_bytes_per_token: Numeric
-    kv_replication: Numeric
-    tokens_per_step: Numeric
-    request_latency: Numeric
-    kv_transfer_time: Numeric
-    time: Mapping[str, Mapping[str, Numeric]]
-    ttft_range: tuple[Numeric, Numeric]
-    tpot_range: tuple[Numeric, Numeric]
-    memory: MemoryUse
-    hbm_bandwidth_utilization: Numeric
-    cost: Cost
-    assumptions: tuple[str, ...]
-    prefill: Pass
-    decode: Pass
-    network: Network
+    resolved: Resolved  # scenario with everything decided
+    feasible: Any  # whether it fits into HBM
+    ttft: Numeric  # of a prompt that finds its replica free, transfer of its cache included [s]
+    tpot: Numeric  # per token, without stalls by prefill [s]
+    tpot_with_stalls: Numeric  # per token on a full replica [s]
+    output_tokens_per_s: Numeric  # of full replicas [token/s]
+    output_tokens_per_s_per_chip: Numeric  # over the rented chips [token/s]
+    max_concurrency: int | NDArray[np.int64]  # requests per replica that HBM holds
+    kv_bytes_per_token: Numeric  # over all layers, each head once [B]
+    kv_replication: Numeric  # copies of the cache over a tensor-parallel group [1]
+    tokens_per_step: Numeric  # expected from a decode step, above 1 with a draft [token]
+    request_latency: Numeric  # on a full replica, first to last [s]
+    kv_transfer_time: Numeric  # of a prompt's cache to its decode replica [s]
+    time: Mapping[str, Mapping[str, Numeric]]  # parts of ttft ("prefill") and of a decode step ("decode") [s]
+    ttft_range: tuple[Numeric, Numeric]  # low and high [s]
+    tpot_range: tuple[Numeric, Numeric]  # low and high [s]
+    memory: MemoryUse  # of the fullest rank
+    hbm_bandwidth_utilization: Numeric  # of decode [1]
+    cost: Cost  # of output tokens
+    assumptions: tuple[str, ...]  # what it takes for granted
+    prefill: Pass  # one prompt, all chunks
+    decode: Pass  # one step of the compiled batch
+    network: Network  # fabric and placement
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
@@ -260,12 +256,12 @@ def prefill_pass(resolved: Resolved, network: Network, prompts: Numeric | None =
     chunk = chunk if static else bucket / chunks
     cached = requests.input_tokens - requests.prefill_tokens
     context = cached + (chunks + 1.0) * chunk / 2.0
-    work = prefill_work(resolved, chunk, context, prompts, chunks * chunk)
+    work = prefill_work(resolved, chunk, context, prompts, span_tokens=chunks * chunk)
     whole = scaled(serving_pass(resolved, work, network, work.sequences), chunks)
     if resolved.draft is None:
         return whole, work
     small = draft_resolved(resolved, resolved.draft)
-    guess = prefill_work(small, chunk, context, prompts, chunks * chunk)
+    guess = prefill_work(small, chunk, context, prompts, span_tokens=chunks * chunk)
     return with_draft(whole, scaled(serving_pass(small, guess, plan_network(small), guess.sequences), chunks)), work
 
 
@@ -288,11 +284,11 @@ def decode_pass(resolved: Resolved, network: Network, context_tokens: Numeric, s
     requests = resolved.requests
     per_sequence = 1.0 + requests.draft_tokens
     group = np.ceil(requests.compiled_batch / resolved.plan.pp)
-    work = decode_work(resolved, group, per_sequence, context_tokens, span_tokens)
+    work = decode_work(resolved, group, per_sequence, context_tokens, span_tokens=span_tokens)
     step = serving_pass(resolved, work, network, work.tokens)
     if resolved.draft is not None:
         small = draft_resolved(resolved, resolved.draft)
-        guess = decode_work(small, group, 1.0, context_tokens, span_tokens)
+        guess = decode_work(small, group, 1.0, context_tokens, span_tokens=span_tokens)
         drafts = serving_pass(small, guess, plan_network(small), guess.tokens)
         step = with_draft(step, scaled(drafts, requests.draft_tokens))
     return _in_groups(step, np.ceil(requests.compiled_batch / group), resolved.plan.pp)

@@ -12,13 +12,12 @@ from trn2model.model.result import Violation, to_json
 from trn2model.model.serving.steady import ServingEstimate, estimate_serving
 from trn2model.specs.fields import AUTO
 from trn2model.specs.resolve import held_bucket, resolve
-from trn2model.specs.scenario import ROWS, Scenario
+from trn2model.specs.scenario import MAX_CONCURRENCY, Scenario
 from trn2model.units import from_si
 
 #: Every concurrency up to here is tried; beyond, steps of about 2 %.
 _EACH: Final = 256
 _COARSE: Final = 320
-_MOST: Final = int(ROWS["concurrency"].maximum)
 _MILLISECONDS: Final = 1e3
 #: More requests for a gain below rounding are not worth having, and a limit is not broken by rounding.
 _AS_GOOD: Final = 1.0 - 1e-9
@@ -26,30 +25,26 @@ _AS_GOOD: Final = 1.0 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ServingSweep:
-    """Estimates over one swept field: `values` and the arrays of `estimate` have the same shape."""
+    """Estimates over one swept field."""
 
-    field: str
-    values: NDArray[np.int64]
-    estimate: ServingEstimate
+    field: str  # name in the scenario
+    values: NDArray[np.int64]  # of the field, shape (points,)
+    estimate: ServingEstimate  # with arrays of shape (points,)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """Largest throughput within memory and latency limits, per replica and in all.
+    """Largest throughput within memory and latency limits, per replica and in all."""
 
-    `concurrency` 0 means that not even one request meets them. `limited_by` is memory, tpot, ttft or range (the
-    largest concurrency there is); `message` says it in a sentence.
-    """
-
-    concurrency: int
-    ttft: float
-    tpot: float
-    tpot_with_stalls: float
-    output_tokens_per_s: float
-    output_tokens_per_s_per_chip: float
-    max_concurrency: int
-    limited_by: str
-    message: str
+    concurrency: int  # 0: not even one request meets the limits
+    ttft: float  # [s]
+    tpot: float  # without stalls by prefill [s]
+    tpot_with_stalls: float  # [s]
+    output_tokens_per_s: float  # of all replicas [token/s]
+    output_tokens_per_s_per_chip: float  # [token/s]
+    max_concurrency: int  # requests per replica that HBM holds
+    limited_by: str  # memory, tpot, ttft or range (the largest concurrency there is)
+    message: str  # why, in a sentence
 
     def to_dict(self) -> dict[str, Any]:
         """Point as JSON values."""
@@ -61,7 +56,7 @@ def concurrency_sweep(scenario: Scenario, concurrencies: NDArray[np.int64] | Non
     if concurrencies is None:
         most = largest_concurrency(scenario)
         powers = 2 ** np.arange(int(np.log2(max(most, 1))) + 2)
-        concurrencies = np.union1d(powers[powers <= min(max(2 * most, 1), _MOST)], [max(most, 1)])
+        concurrencies = np.union1d(powers[powers <= min(max(2 * most, 1), MAX_CONCURRENCY)], [max(most, 1)])
     return _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", concurrencies)
 
 
@@ -78,7 +73,7 @@ def context_sweep(scenario: Scenario, tokens: NDArray[np.int64], *, own_bucket: 
 def largest_concurrency(scenario: Scenario) -> int:
     """Requests per replica that fit into HBM beside the weights."""
     one = replace(scenario, concurrency=1, compiled_batch=AUTO)
-    return min(int(estimate_serving(resolve(one, "serve")).max_concurrency), _MOST)
+    return min(int(estimate_serving(resolve(one, "serve")).max_concurrency), MAX_CONCURRENCY)
 
 
 def operating_point(scenario: Scenario, max_ttft: float | None = None, max_tpot: float | None = None) -> OperatingPoint:
@@ -86,20 +81,20 @@ def operating_point(scenario: Scenario, max_ttft: float | None = None, max_tpot:
     most = largest_concurrency(scenario)
     tried = _candidates(max(most, 1))
     estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
-    best = _best(estimate, tried, most, max_ttft, max_tpot)
+    best = _best(estimate, tried, most, max_ttft=max_ttft, max_tpot=max_tpot)
     if best is None:
         return _no_point(estimate, most, max_ttft, max_tpot)
     if tried[best] >= _EACH and most > _EACH:
         around = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
         tried = np.union1d(tried, np.arange(around[0], around[1] + 1))
         estimate = _sweep(replace(scenario, compiled_batch=AUTO), "concurrency", tried).estimate
-        best = _best(estimate, tried, most, max_ttft, max_tpot) or 0
-    limited, message = _why(estimate, tried, best, most, max_tpot)
-    return _point(estimate, best, int(tried[best]), most, limited, message)
+        best = _best(estimate, tried, most, max_ttft=max_ttft, max_tpot=max_tpot) or 0
+    limited, message = _why(estimate, tried, best, most, max_tpot=max_tpot)
+    return _point(estimate, best, int(tried[best]), most, limited_by=limited, message=message)
 
 
 def _best(
-    estimate: ServingEstimate, tried: NDArray[np.int64], most: int, max_ttft: float | None, max_tpot: float | None
+    estimate: ServingEstimate, tried: NDArray[np.int64], most: int, *, max_ttft: float | None, max_tpot: float | None
 ) -> int | None:
     """Row of the largest throughput within the limits, the first of equals; None where no row keeps them."""
     late = np.asarray(estimate.ttft) > (np.inf if max_ttft is None else max_ttft / _AS_GOOD)
@@ -134,13 +129,13 @@ def _candidates(most: int) -> NDArray[np.int64]:
     """What is tried: up to what fits, and one more to see whether it would bring anything."""
     each = np.arange(1, min(most, _EACH) + 1)
     beyond = np.rint(np.geomspace(_EACH, most, _COARSE)) if most > _EACH else np.empty(0)
-    return np.union1d(np.union1d(each, beyond), min(most + 1, _MOST)).astype(np.int64)
+    return np.union1d(np.union1d(each, beyond), min(most + 1, MAX_CONCURRENCY)).astype(np.int64)
 
 
 def _no_point(estimate: ServingEstimate, most: int, max_ttft: float | None, max_tpot: float | None) -> OperatingPoint:
     """Point of no request, with every limit that a single one breaks."""
     if most < 1:
-        return _point(estimate, 0, 0, most, "memory", _no_room(estimate))
+        return _point(estimate, 0, 0, most, limited_by="memory", message=_no_room(estimate))
     ttft, tpot = float(np.ravel(estimate.ttft)[0]), float(np.ravel(estimate.tpot_with_stalls)[0])
     late = max_ttft is not None and ttft > max_ttft
     said = []
@@ -149,7 +144,7 @@ def _no_point(estimate: ServingEstimate, most: int, max_ttft: float | None, max_
         said.append(f"a prompt takes {_time(ttft)} to its first token, {limit}: no concurrency keeps it")
     if max_tpot is not None and tpot > max_tpot:
         said.append(f"even one request takes {_time(tpot)} per token, limit {_time(max_tpot)}")
-    return _point(estimate, 0, 0, most, "ttft" if late else "tpot", "; ".join(said))
+    return _point(estimate, 0, 0, most, limited_by="ttft" if late else "tpot", message="; ".join(said))
 
 
 def _no_room(estimate: ServingEstimate) -> str:
@@ -159,7 +154,7 @@ def _no_room(estimate: ServingEstimate) -> str:
     weights, reserve = parts["weights"], parts["reserve"]
     space = parts["activations"] + parts["buffers"]
     whose = "weights with those of the draft model" if estimate.resolved.draft is not None else "weights"
-    hbm = f"the {_gib(capacity)} of HBM per {_rank(estimate)}"
+    hbm = f"the {_gib(capacity)} of HBM per {estimate.resolved.core.rank_name}"
     if weights > capacity:
         return f"the {whose} alone take {_gib(weights)}, more than {hbm}"
     if weights + reserve > capacity:
@@ -177,7 +172,7 @@ def _no_room(estimate: ServingEstimate) -> str:
 
 
 def _why(
-    estimate: ServingEstimate, tried: NDArray[np.int64], best: int, most: int, max_tpot: float | None
+    estimate: ServingEstimate, tried: NDArray[np.int64], best: int, most: int, *, max_tpot: float | None
 ) -> tuple[str, str]:
     """What keeps a point from more throughput, and a sentence on it."""
     rate, tpot = np.ravel(estimate.output_tokens_per_s), np.ravel(estimate.tpot_with_stalls)
@@ -190,7 +185,7 @@ def _why(
             f"{_time(max_tpot)}; memory would hold {most:,}"
         )
     tail = f"{_time(tpot[best])} per token" + ("" if max_tpot is None else f", limit {_time(max_tpot)}")
-    if tried[best] == _MOST:
+    if tried[best] == MAX_CONCURRENCY:
         return "range", f"{head}: the largest concurrency there is; {tail}"
     following = rate[best + 1]
     scenario = estimate.resolved.scenario
@@ -205,7 +200,7 @@ def _why(
 
 
 def _point(
-    estimate: ServingEstimate, row: int, concurrency: int, most: int, limited: str, message: str
+    estimate: ServingEstimate, row: int, concurrency: int, most: int, *, limited_by: str, message: str
 ) -> OperatingPoint:
     one = 0.0 if concurrency == 0 else 1.0
     return OperatingPoint(
@@ -216,7 +211,7 @@ def _point(
         output_tokens_per_s=one * float(np.ravel(estimate.output_tokens_per_s)[row]),
         output_tokens_per_s_per_chip=one * float(np.ravel(estimate.output_tokens_per_s_per_chip)[row]),
         max_concurrency=most,
-        limited_by=limited,
+        limited_by=limited_by,
         message=message,
     )
 
@@ -236,7 +231,3 @@ def _requests(number: int) -> str:
 
 def _gib(value: float) -> str:
     return f"{from_si(value, 'GiB'):,.4g} GiB"
-
-
-def _rank(estimate: ServingEstimate) -> str:
-    return "GPU" if estimate.resolved.system.chip.family == "gpu" else "logical core"

@@ -9,17 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn2model.model.layers import (
-    RankWork,
-    activation_bytes,
-    embedding_operators,
-    head_operators,
-    layer_operators,
-    sparse_operators,
-)
-from trn2model.model.operators import Operator, OperatorTable, Widths, evaluate, rank_rates
-from trn2model.model.stages import sparse_weight_width
-from trn2model.specs.numerics import dtype
+from trn2model.model.blocks import Blocks, block_times, model_blocks, rank_table
+from trn2model.model.layers import RankWork, activation_bytes, layer_operators, sparse_operators
+from trn2model.model.operators import Operator, OperatorTable
 from trn2model.specs.plan import redone_operators, saved_groups
 from trn2model.specs.resolve import Resolved
 
@@ -73,25 +65,30 @@ def _adapted(operator: Operator) -> bool:
     return operator.weighted and operator.name not in _PLAIN and not operator.name.startswith(_EXPERT)
 
 
-#: Keeps shares of nothing finite. [s]
-
-
 @dataclass(frozen=True, slots=True)
 class TrainingCompute:
-    """Times, FLOP and HBM bytes of one microbatch on one rank; arrays have shape (blocks, ...).
+    """What one microbatch costs on one rank; arrays have shape (blocks, ...)."""
 
-    `attention` has a leading axis: the attention core in forward, and in backward with what is computed again.
-    """
+    blocks: Blocks
+    operators: OperatorTable  # of the forward pass
+    forward: NDArray[np.float64]  # [s]
+    backward_input: NDArray[np.float64]  # gradients of the inputs [s]
+    backward_weight: NDArray[np.float64]  # gradients of the weights [s]
+    recompute: NDArray[np.float64]  # forward operators that run again in backward [s]
+    attention: NDArray[np.float64]  # attention cores in forward, and in backward with recompute, (2, blocks, ...) [s]
+    executed_flop: NDArray[np.float64]  # of all passes [FLOP]
+    hbm_bytes: NDArray[np.float64]  # of all passes [B]
 
-    operators: OperatorTable
-    block_of_operator: NDArray[np.int64]
-    forward: NDArray[np.float64]
-    backward_input: NDArray[np.float64]
-    backward_weight: NDArray[np.float64]
-    recompute: NDArray[np.float64]
-    attention: NDArray[np.float64]
-    executed_flop: NDArray[np.float64]
-    hbm_bytes: NDArray[np.float64]
+    @property
+    def parts(self) -> dict[str, NDArray[np.float64]]:
+        """Times by the names of an estimate's parts."""
+        backward = self.backward_input + self.backward_weight
+        return {"forward": self.forward, "backward": backward, "recompute": self.recompute}
+
+    @property
+    def phases(self) -> NDArray[np.float64]:
+        """Time of forward, and of backward with what is computed again, shape (2, blocks, ...) [s]."""
+        return np.stack([self.forward, self.backward_input + self.backward_weight + self.recompute])
 
 
 def training_work(resolved: Resolved) -> RankWork:
@@ -117,31 +114,34 @@ def training_work(resolved: Resolved) -> RankWork:
     )
 
 
+#: Passes of the table that make up forward, both halves of backward, and recompute, which is forward again.
+_FORWARD_TWICE: Final = (0, 1, 2, 0)
+
+
 def training_compute(resolved: Resolved, work: RankWork) -> TrainingCompute:
     """Operators of forward, input-gradient and weight-gradient passes, timed at once and summed per block."""
-    model = resolved.model
-    blocks = [with_adapters(layer_operators(layer, model, work), resolved) for layer in model.layer_kinds]
-    blocks += [embedding_operators(model, work), head_operators(model, work, work.tokens, loss=True)]
-    operators = [operator for block in blocks for operator in block]
-    starts = np.cumsum([0, *(len(block) for block in blocks)])[:-1]
-    shape = resolved.plan.shape
-    expand = (slice(None),) + (None,) * len(shape)
-    table = _passes(operators, resolved, work)
-    redone = _redone(operators, resolved, flash=work.flash)[expand]
+
+    def adapt(operators: list[Operator]) -> list[Operator]:
+        return with_adapters(operators, resolved)
+
+    blocks = model_blocks(resolved.model, work, work.tokens, loss=True, adapt=adapt)
+    table = _passes(blocks.operators, resolved, work)
+    redone = _redone(blocks.operators, resolved, flash=work.flash).reshape(-1, *(1,) * len(resolved.plan.shape))
     ran = np.stack([*np.ones((3, *redone.shape)), redone])
-    forward, backward_input, backward_weight, recompute = _block_times(table, ran, starts, resolved)
-    time, flop, moved = (a.reshape(3, len(operators), *shape) for a in (table.time, table.flop, table.hbm_bytes))
-    core = np.array([o.name == "attention" for o in operators])[expand]
+    forward, backward_input, backward_weight, recompute = block_times(
+        resolved, blocks, table, passes=_FORWARD_TWICE, ran=ran
+    )
+    time, flop, moved = (a.reshape(3, -1, *resolved.plan.shape) for a in (table.time, table.flop, table.hbm_bytes))
     return TrainingCompute(
-        operators=_first(table, len(operators)),
-        block_of_operator=np.repeat(np.arange(len(blocks)), [len(block) for block in blocks]),
+        blocks=blocks,
+        operators=table.first(len(blocks.operators)),
         forward=forward,
         backward_input=backward_input,
         backward_weight=backward_weight,
         recompute=recompute,
-        attention=np.add.reduceat(np.stack([time[0], time[1] + redone * time[0]]) * core, starts, axis=1),
-        executed_flop=np.add.reduceat(flop.sum(axis=0) + flop[0] * redone, starts),
-        hbm_bytes=np.add.reduceat(moved.sum(axis=0) + moved[0] * redone, starts),
+        attention=blocks.attention_sums(np.stack([time[0], time[1] + redone * time[0]]), axis=1),
+        executed_flop=blocks.sums(flop.sum(axis=0) + flop[0] * redone),
+        hbm_bytes=blocks.sums(moved.sum(axis=0) + moved[0] * redone),
     )
 
 
@@ -153,39 +153,8 @@ def _passes(operators: Sequence[Operator], resolved: Resolved, work: RankWork) -
     never = np.zeros_like(sparse)
     frozen = scenario.lora_rank > 0
     weights = [_weight_gradient(o) if not frozen or is_adapter(o) else Operator(o.name) for o in operators]
-    return evaluate(
-        [*operators, *map(_input_gradient, operators), *weights],
-        resolved.plan.shape,
-        Widths(
-            work.element_bytes,
-            dtype(resolved.weight_dtype).storage_bytes,
-            sparse_weight_width(resolved),
-            work.element_bytes,
-        ),
-        np.concatenate([sparse, sparse & scenario.transposable_mask, never]),
-        rank_rates(resolved),
-        resolved.core,
-        resolved.profile.compute,
-    )
-
-
-def _block_times(
-    table: OperatorTable, ran: NDArray[np.float64], starts: NDArray[np.int64], resolved: Resolved
-) -> NDArray[np.float64]:
-    """Time of each pass over each block; where engines overlap across operators, down to the busiest engine's.
-
-    The fourth pass runs again the forward operators that `ran` names.
-    """
-    passes = [0, 1, 2, 0]
-    time = table.time.reshape(3, -1, *table.time.shape[1:])[passes] * ran
-    whole = np.add.reduceat(time, starts, axis=1)
-    fraction = resolved.profile.compute.engine_overlap_fraction
-    if not fraction:
-        return whole
-    engines = np.stack([table.tensor_time, table.vector_time, table.scalar_time, table.hbm_time])
-    engines = engines.reshape(len(engines), 3, *time.shape[1:])[:, passes] * ran
-    busiest = np.add.reduceat(engines, starts, axis=2).max(axis=0)
-    return np.asarray(whole - fraction * np.maximum(whole - busiest, 0.0))
+    rows = [*operators, *map(_input_gradient, operators), *weights]
+    return rank_table(resolved, work, rows, np.concatenate([sparse, sparse & scenario.transposable_mask, never]))
 
 
 def _redone(operators: Sequence[Operator], resolved: Resolved, *, flash: bool) -> NDArray[np.float64]:
@@ -228,18 +197,4 @@ def _weight_gradient(forward: Operator) -> Operator:
         columns=forward.columns,
         num_gemms=forward.num_gemms,
         beside=forward.beside,
-    )
-
-
-def _first(table: OperatorTable, count: int) -> OperatorTable:
-    return OperatorTable(
-        names=table.names[:count],
-        sparse=table.sparse[:count],
-        flop=table.flop[:count],
-        hbm_bytes=table.hbm_bytes[:count],
-        tensor_time=table.tensor_time[:count],
-        vector_time=table.vector_time[:count],
-        scalar_time=table.scalar_time[:count],
-        hbm_time=table.hbm_time[:count],
-        time=table.time[:count],
     )

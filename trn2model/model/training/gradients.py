@@ -13,6 +13,7 @@ from trn2model.model.stages import ParameterShare
 from trn2model.network.cost import ACROSS, INSIDE, WHOLE, CollectiveCost, Network
 from trn2model.network.loads import CommunicationUse
 from trn2model.specs.numerics import Optimizer
+from trn2model.specs.resolve import Resolved
 
 #: Keeps the exposed share of nothing finite. [s]
 _TINY_TIME: Final = 1e-30
@@ -20,14 +21,19 @@ _TINY_TIME: Final = 1e-30
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Time of one microbatch on the heaviest stage, in seconds, in which the links are free while engines compute."""
+    """Time of one microbatch on the heaviest stage in which the links are free while engines compute."""
 
-    forward: Numeric
-    backward: Numeric
+    forward: Numeric  # shape (...) [s]
+    backward: Numeric  # shape (...) [s]
 
 
 def gradient_exchange(
-    shares: Sequence[ParameterShare], network: Network, optimizer: Optimizer, windows: Windows
+    resolved: Resolved,
+    shares: Sequence[ParameterShare],
+    network: Network,
+    *,
+    optimizer: Optimizer,
+    windows: Windows,
 ) -> list[CommunicationUse]:
     r"""Collectives over the data-parallel groups in one step.
 
@@ -53,26 +59,26 @@ def gradient_exchange(
         e
         for share in shares
         if share.trained.any() or share.weight_bytes.any()
-        for e in _of_share(share, network, optimizer)
+        for e in _of_share(share, resolved, network, optimizer)
     ]
-    return [use for use in _uses(exchanges, network, windows) if np.any(use.link_time)]
+    return [use for use in _uses(exchanges, resolved, network, windows) if np.any(use.link_time)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """One operation on one share: payload, calls per window of forward and of backward, and whether it recurs."""
+    """One operation on one share of the parameters."""
 
-    share: ParameterShare
-    op: str
-    scope: str
-    payload: Numeric
-    forward: Numeric
-    backward: Numeric
-    recurs: bool = False
+    share: ParameterShare  # whose gradients or weights move
+    op: str  # as `network` names it
+    scope: str  # whole, inside or across
+    payload: Numeric  # of a call, shape (...) [B]
+    forward: Numeric  # calls in the window of forward
+    backward: Numeric  # calls in the window of backward
+    recurs: bool = False  # in every microbatch, not once a step
 
 
-def _of_share(share: ParameterShare, network: Network, optimizer: Optimizer) -> list[_Exchange]:
-    zero = network.resolved.plan.zero
+def _of_share(share: ParameterShare, resolved: Resolved, network: Network, optimizer: Optimizer) -> list[_Exchange]:
+    zero = resolved.plan.zero
     never = np.zeros_like(zero)
     masks = (zero < 1.0, zero == 1.0, zero >= 2.0, (zero >= 1.0) & (zero < 3.0), zero >= 3.0)
     whole, scattered, recurring, updates, gathers = (mask.astype(np.float64) for mask in masks)
@@ -92,13 +98,13 @@ def _of_share(share: ParameterShare, network: Network, optimizer: Optimizer) -> 
     if gathers.any():
         exchanges.append(_Exchange(share, "all_gather", INSIDE, weights, gathers, gathers, recurs=True))
     sharded = scattered + recurring
-    if network.resolved.scenario.zero_group != "all" and sharded.any():
+    if network.zero_group != "all" and sharded.any():
         exchanges.append(_Exchange(share, "all_reduce", ACROSS, gradients / share.shards, never, sharded))
     return exchanges
 
 
-def _uses(exchanges: list[_Exchange], network: Network, windows: Windows) -> list[CommunicationUse]:
-    resolved = network.resolved
+def _uses(exchanges: list[_Exchange], resolved: Resolved, network: Network, windows: Windows) -> list[CommunicationUse]:
+    microbatches = resolved.plan.num_microbatches
     fraction = resolved.profile.compute.dp_overlap_fraction * float(resolved.scenario.overlap)
     costs = [network.cost(e.share.axes, e.op, e.payload, e.scope) for e in exchanges]
     hideable = [
@@ -117,13 +123,16 @@ def _uses(exchanges: list[_Exchange], network: Network, windows: Windows) -> lis
             free = free - hidden
             for i in mine:
                 exposed[i] = exposed[i] + links[i] - kept * hideable[i] * links[i]
-    return [_use(e, cost, part, network) for e, cost, part in zip(exchanges, costs, exposed, strict=True)]
+    return [
+        _use(e, cost, part, repeats=microbatches if e.recurs else 1.0, cut=network.zero_group != "all")
+        for e, cost, part in zip(exchanges, costs, exposed, strict=True)
+    ]
 
 
-def _use(exchange: _Exchange, cost: CollectiveCost, exposed: Numeric, network: Network) -> CommunicationUse:
-    repeats = network.resolved.plan.num_microbatches if exchange.recurs else 1.0
+def _use(
+    exchange: _Exchange, cost: CollectiveCost, exposed: Numeric, *, repeats: Numeric, cut: bool
+) -> CommunicationUse:
     count = repeats * (exchange.forward + exchange.backward)
-    cut = network.resolved.scenario.zero_group != "all" and exchange.scope != WHOLE
     return CommunicationUse(
         axis="dp" if "ep" in exchange.share.axes else "dp (experts)",
         op=exchange.op,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +12,13 @@ from trn2model.formulas import Numeric, memory, pipeline
 from trn2model.model.activations import MASK_BYTES, saved_bytes
 from trn2model.model.calls import kv_shard_bytes
 from trn2model.model.layers import RankWork
-from trn2model.model.result import MemoryUse, reserve_bytes, scalar
+from trn2model.model.result import MemoryUse, reserve_bytes
 from trn2model.model.stages import (
     ParameterShare,
     StageTable,
+    fullest_stage,
     model_states,
-    parameter_shares,
-    stage_table,
-    training_optimizer,
 )
-from trn2model.model.training.compute import adapter_parameters, training_work
-from trn2model.network.cost import plan_network
 from trn2model.specs.numerics import Optimizer
 from trn2model.specs.plan import saved_groups
 from trn2model.specs.resolve import Resolved
@@ -37,7 +32,7 @@ def activation_bytes_per_block(resolved: Resolved, work: RankWork) -> NDArray[np
     kept = saved_groups(scenario.recompute, scenario.saved_operators)
     saved = np.zeros((len(model.layer_kinds) + 2, *resolved.plan.shape))
     for index, layer in enumerate(model.layer_kinds):
-        saved[index] = saved_bytes(layer, model, work, scenario.recompute, kept)
+        saved[index] = saved_bytes(layer, model, work, scenario.recompute, kept=kept)
     mask = MASK_BYTES if model.dropout else 0.0
     saved[-2] = work.shard_tokens * model.hidden_size * mask
     saved[-1] = 2.0 * work.shard_tokens * model.hidden_size * work.element_bytes
@@ -56,7 +51,7 @@ def buffer_bytes(resolved: Resolved, work: RankWork, gathered_layer: NDArray[np.
     kept = saved_groups(scenario.recompute, scenario.saved_operators)
     transient: Numeric = np.zeros(plan.shape)
     for kind in model.layer_kinds:
-        redone = saved_bytes(kind, model, work, "selective") - saved_bytes(kind, model, work, "selective", kept)
+        redone = saved_bytes(kind, model, work, "selective") - saved_bytes(kind, model, work, "selective", kept=kept)
         shards = 2.0 if scenario.context_parallel_method == "ring" else work.cp
         passed = np.where(np.asarray(work.cp) > 1.0, shards * kv_shard_bytes(kind, work), 0.0)
         transient = np.maximum(transient, redone + passed)
@@ -67,27 +62,23 @@ def buffer_bytes(resolved: Resolved, work: RankWork, gathered_layer: NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class StageMemory:
-    """HBM of a rank of each run of equal stages; arrays have shape (runs, ...).
+    """HBM of a rank of each run of equal stages; arrays have shape (runs, ...)."""
 
-    `parts` are the bytes at the peak by part; `per_microbatch` is what one microbatch keeps for its backward pass on
-    the whole stage, and `in_flight` how many of them are kept at the peak.
-    """
-
-    parts: Mapping[str, NDArray[np.float64]]
-    per_microbatch: NDArray[np.float64]
-    in_flight: NDArray[np.float64]
-    heaviest: NDArray[np.int64]
-    use: MemoryUse
+    parts: Mapping[str, NDArray[np.float64]]  # at the peak [B]
+    per_microbatch: NDArray[np.float64]  # activations that one microbatch keeps for backward on the whole stage [B]
+    in_flight: NDArray[np.float64]  # microbatches kept at the peak [1]
+    heaviest: NDArray[np.int64]  # run that takes most, shape (...)
+    use: MemoryUse  # of that run
 
 
 def stage_memory(
-    resolved: Resolved, stages: StageTable, work: RankWork, shares: Sequence[ParameterShare], adam: Optimizer
+    resolved: Resolved, stages: StageTable, work: RankWork, shares: Sequence[ParameterShare], *, adam: Optimizer
 ) -> StageMemory:
     """HBM of one rank of every stage, and the use of the fullest."""
     plan = resolved.plan
     states = model_states(shares, plan.zero, adam)
     in_flight = _in_flight(resolved, stages)
-    per_microbatch = (stages.counts * activation_bytes_per_block(resolved, work)).sum(axis=1)
+    per_microbatch = stages.sums(activation_bytes_per_block(resolved, work))
     is_last = stages.counts[:, -1]
     widest = np.max([share.weight_bytes.max(axis=0) for share in shares], axis=0) * plan.pp / resolved.model.num_layers
     shape = is_last.shape
@@ -100,12 +91,8 @@ def stage_memory(
         "buffers": np.broadcast_to(buffer_bytes(resolved, work, widest), shape),
         "reserve": np.full(shape, reserve_bytes(resolved)),
     }
-    used = np.sum(list(parts.values()), axis=0)
-    fullest = used.argmax(axis=0)
-    taken = {name: scalar(np.take_along_axis(part, fullest[None], axis=0)[0]) for name, part in parts.items()}
-    total = scalar(np.take_along_axis(used, fullest[None], axis=0)[0])
-    use = MemoryUse(resolved.core.hbm_bytes, total, taken)
-    return StageMemory(parts, per_microbatch, in_flight, np.asarray(fullest), use)
+    use, fullest = fullest_stage(parts, resolved.core.hbm_bytes)
+    return StageMemory(parts, per_microbatch, in_flight, fullest, use)
 
 
 def _held_logits(resolved: Resolved) -> Numeric:
@@ -120,28 +107,3 @@ def _in_flight(resolved: Resolved, stages: StageTable) -> NDArray[np.float64]:
         return np.broadcast_to(plan.num_microbatches, stages.position.shape)
     where = np.zeros_like(stages.position) if schedule == "zb-h1" else stages.position
     return np.asarray(pipeline.in_flight_microbatches(plan.pp, where, plan.interleave, plan.num_microbatches))
-
-
-class BlockMemory(NamedTuple):
-    """Bytes of one rank of the stage that holds most."""
-
-    states: Numeric
-    activations: Numeric
-
-
-def block_memory(resolved: Resolved) -> BlockMemory:
-    """Parameters with gradients and optimizer state, and activations, of the transformer blocks of a rank.
-
-    References
-    ----------
-    .. [1] korthikanti-2022
-    """
-    plan, network, work = resolved.plan, plan_network(resolved), training_work(resolved)
-    stages = stage_table(resolved.model, plan.pp, plan.interleave)
-    counts = stages.counts.copy()
-    counts[:, -2:] = 0.0
-    blocks = replace(stages, counts=counts)
-    shares = parameter_shares(resolved, blocks, adapter_parameters(resolved, work), network)
-    parts = stage_memory(resolved, blocks, work, shares, training_optimizer(resolved)).parts
-    states = parts["weights"] + parts["gradients"] + parts["optimizer"]
-    return BlockMemory(scalar(states.max(axis=0)), scalar(parts["activations"].max(axis=0)))

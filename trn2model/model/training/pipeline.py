@@ -4,34 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.formulas import Numeric, pipeline
+from trn2model.model.blocks import exposed_times, link_times
 from trn2model.model.calls import Call, Transfer
-from trn2model.model.stages import StageTable
+from trn2model.model.layers import RankWork
+from trn2model.model.stages import StageTable, at_stage
 from trn2model.model.training.compute import TrainingCompute
 from trn2model.model.training.gradients import Windows
 from trn2model.specs.resolve import Resolved
 
 Floats = NDArray[np.float64]
 
+#: Directions of a microbatch through the stages.
+PHASES: Final = ("forward", "backward")
+
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """Times of one microbatch on a stage of each run of equal stages, shape (runs, ...), in seconds.
+    """Times of one microbatch on a stage of each run of equal stages, shape (runs, ...)."""
 
-    `forward` and `input_gradient` hold the exposed communication and `input_gradient` what is computed again;
-    `transfer` is one send to the neighbour.
-    """
-
-    stages: StageTable
-    forward: Floats
-    input_gradient: Floats
-    weight_gradient: Floats
-    transfer: Numeric
+    stages: StageTable  # the runs
+    forward: Floats  # exposed communication included [s]
+    input_gradient: Floats  # exposed communication and what is computed again included [s]
+    weight_gradient: Floats  # [s]
+    transfer: Numeric  # one send to the neighbour, shape (...) [s]
 
     @property
     def backward(self) -> Floats:
@@ -50,33 +51,36 @@ class PipelineStep(NamedTuple):
 
 
 def pipeline_step(
-    resolved: Resolved, stages: StageTable, compute: TrainingCompute, calls: Sequence[Call], transfer: Transfer
+    resolved: Resolved,
+    stages: StageTable,
+    work: RankWork,
+    compute: TrainingCompute,
+    *,
+    calls: Sequence[Call],
+    transfer: Transfer,
 ) -> PipelineStep:
     """Time of all microbatches through all stages."""
     plan = resolved.plan
-    exposed = exposed_times(calls, compute, resolved)
+    link = link_times(calls, compute.forward.shape, PHASES)
+    exposed = exposed_times(resolved, work, link, busy=compute.phases, attention=compute.attention)
     times = _stage_times(stages, compute, exposed, transfer)
     busy = times.forward + times.backward
-    heaviest = busy.argmax(axis=0)[None]
-    counts = np.take_along_axis(stages.counts, heaviest[None], axis=0)[0]
-    slowest = np.take_along_axis(busy, heaviest, axis=0)[0]
+    heaviest = np.asarray(busy.argmax(axis=0))
+    counts, slowest = at_stage(stages.counts, heaviest), at_stage(busy, heaviest)
     slack = plan.pp * slowest - (stages.length * busy).sum(axis=0)
     steady, fill = _transfers(resolved, slowest, slack, transfer)
     total = _schedule_time(resolved, times)
-    blocks = {
-        "forward": compute.forward,
-        "backward": compute.backward_input + compute.backward_weight,
-        "recompute": compute.recompute,
-        **{f"{axis}_exposed": part.sum(axis=0) for axis, part in exposed.items()},
-    }
+    blocks = compute.parts | {f"{axis}_exposed": part.sum(axis=0) for axis, part in exposed.items()}
     parts = {name: plan.num_microbatches * (block * counts).sum(axis=0) for name, block in blocks.items()}
     parts["pp_exposed"] = steady
     parts["bubble"] = np.maximum(total - plan.num_microbatches * slowest, 0.0) + fill
+    hiding = [link[axis] - exposed[axis] for axis in link]
+    free = np.maximum(((compute.phases - np.sum(hiding, axis=0)) * counts).sum(axis=1), 0.0)
     return PipelineStep(
         parts=parts,
         counts=counts,
         time=sum(parts.values(), np.zeros(plan.shape)),
-        windows=_free_windows(compute, exposed, calls, counts, steady / plan.num_microbatches),
+        windows=Windows(*(free + steady / plan.num_microbatches / len(PHASES))),
         stage_times=times,
     )
 
@@ -85,15 +89,13 @@ def _stage_times(
     stages: StageTable, compute: TrainingCompute, exposed: Mapping[str, Floats], transfer: Transfer
 ) -> StageTimes:
     waiting = np.sum(list(exposed.values()), axis=0)
-    blocks = np.stack(
-        [
-            compute.forward + waiting[0],
-            compute.backward_input + compute.recompute + waiting[1],
-            compute.backward_weight,
-        ]
+    return StageTimes(
+        stages,
+        stages.sums(compute.forward + waiting[0]),
+        stages.sums(compute.backward_input + compute.recompute + waiting[1]),
+        stages.sums(compute.backward_weight),
+        transfer.cost.time,
     )
-    forward, input_gradient, weight_gradient = (blocks[:, None] * stages.counts).sum(axis=2)
-    return StageTimes(stages, forward, input_gradient, weight_gradient, transfer.cost.time)
 
 
 def _schedule_time(resolved: Resolved, times: StageTimes) -> Numeric:
@@ -134,56 +136,3 @@ def _transfers(resolved: Resolved, slowest: Numeric, slack: Numeric, transfer: T
     hidden = slowest if resolved.scenario.overlap else 0.0
     beyond = plan.num_microbatches * np.maximum(transfer.time - hidden, 0.0)
     return np.maximum(steady, beyond), fill
-
-
-def _free_windows(
-    compute: TrainingCompute,
-    exposed: Mapping[str, Floats],
-    calls: Sequence[Call],
-    counts: Floats,
-    waiting_time: Numeric,
-) -> Windows:
-    """Time of one microbatch in which no other axis hides its communication: compute, and waits for a neighbour."""
-    link = [np.sum([call.cost.time * getattr(call, phase) for call in calls], axis=0) for phase in _PHASES]
-    busy = (compute.forward, compute.backward_input + compute.backward_weight + compute.recompute)
-    waiting = np.sum(list(exposed.values()), axis=0)
-    free = [((busy[i] - link[i] + waiting[i]) * counts).sum(axis=0) for i in range(len(_PHASES))]
-    return Windows(*(np.maximum(window, 0.0) + waiting_time / len(_PHASES) for window in free))
-
-
-_PHASES = ("forward", "backward")
-
-
-def exposed_times(
-    calls: Sequence[Call], compute: TrainingCompute, resolved: Resolved
-) -> dict[str, NDArray[np.float64]]:
-    r"""Exposed communication per axis and block of one microbatch: what compute of the same block cannot hide [s].
-
-    Each axis hides in turn in the compute that the axes before it left free:
-
-    .. math:: t_{exposed} = t_{link} - \min(f\,t_{link}, t_{free})
-
-    A ring of context-parallel ranks hides behind the attention of the pieces it has already, (cp-1)/cp of all; where
-    engines overlap across operators, behind the other work of the layer too.
-    """
-    constants, scenario = resolved.profile.compute, resolved.scenario
-    on = float(scenario.overlap)
-    free = np.stack([compute.forward, compute.backward_input + compute.backward_weight + compute.recompute])
-    link = {axis: np.zeros_like(free) for axis in ("tp", "cp", "ep")}
-    for call in calls:
-        link[call.axis][0] += call.cost.time * call.forward
-        link[call.axis][1] += call.cost.time * call.backward
-    cp_limit, cp_fraction = free, on * constants.tp_overlap_fraction
-    if scenario.context_parallel_method == "ring":
-        pieces = compute.attention * (resolved.plan.cp - 1.0) / resolved.plan.cp
-        cp_limit, cp_fraction = pieces + constants.engine_overlap_fraction * np.maximum(free - pieces, 0.0), on
-    exposed: dict[str, NDArray[np.float64]] = {}
-    for axis, fraction, limit in (
-        ("tp", on * constants.tp_overlap_fraction, free),
-        ("cp", cp_fraction, cp_limit),
-        ("ep", on * constants.ep_overlap_fraction, free),
-    ):
-        hidden = np.minimum(fraction * link[axis], np.minimum(limit, free))
-        free = free - hidden
-        exposed[axis] = link[axis] - hidden
-    return exposed

@@ -12,19 +12,19 @@ from trn2model.units import to_si
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """Time and cost to train on a number of tokens; SI units, shares for goodput, None for a cost without a price."""
+    """Time and cost to train on a number of tokens; arrays where the plan holds arrays."""
 
-    tokens: float
-    time: Numeric
-    cost_usd: Numeric | None
-    goodput: Numeric
-    checkpoint_bytes: Numeric
-    checkpoint_time: Numeric
-    checkpoint_interval: Numeric
-    restart_time: float
-    job_mtbf: float
-    instance_mtbf: float
-    num_instances: float
+    tokens: float  # to train on
+    time: Numeric  # failures and checkpoints included [s]
+    cost_usd: Numeric | None  # None without a price [USD]
+    goodput: Numeric  # share of the time that trains [1]
+    checkpoint_bytes: Numeric  # of all ranks [B]
+    checkpoint_time: Numeric  # to write one [s]
+    checkpoint_interval: Numeric  # Daly's [s]
+    restart_time: float  # after a failure [s]
+    job_mtbf: float  # of all instances together [s]
+    instance_mtbf: float  # of one [s]
+    num_instances: float  # that may fail
 
 
 def training_run(resolved: Resolved, tokens_per_second: Numeric, checkpoint_bytes: Numeric) -> TrainingRun:

@@ -24,24 +24,21 @@ _MOST_CHIPS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class ScalingCurve:
-    """Estimates over the number of machines; arrays have one entry per count that can be laid out.
+    """Estimates over the number of machines; arrays have shape (counts,), one entry per count that can be laid out."""
 
-    `efficiency` is throughput per chip over that of the first entry; `left_out` says why other counts are missing.
-    """
-
-    system: str
-    scaling: Scaling
-    counts: NDArray[np.int64]
-    num_chips: NDArray[np.float64]
-    global_batch_size: NDArray[np.float64]
-    step_time: NDArray[np.float64]
-    tokens_per_s: NDArray[np.float64]
-    efficiency: NDArray[np.float64]
-    run_time: NDArray[np.float64]
-    run_cost_usd: NDArray[np.float64]
-    goodput: NDArray[np.float64]
-    feasible: NDArray[np.bool_]
-    left_out: tuple[tuple[int, str], ...]
+    system: str  # name
+    scaling: Scaling  # strong or weak
+    counts: NDArray[np.int64]  # machines
+    num_chips: NDArray[np.float64]  # of them
+    global_batch_size: NDArray[np.float64]  # [sequence]
+    step_time: NDArray[np.float64]  # [s]
+    tokens_per_s: NDArray[np.float64]  # [token/s]
+    efficiency: NDArray[np.float64]  # throughput per chip over that of the first entry [1]
+    run_time: NDArray[np.float64]  # of the whole training run [s]
+    run_cost_usd: NDArray[np.float64]  # NaN without a price [USD]
+    goodput: NDArray[np.float64]  # [1]
+    feasible: NDArray[np.bool_]  # fits into HBM
+    left_out: tuple[tuple[int, str], ...]  # other counts, and why they are missing
 
 
 def scaling_counts(system: str, count: int) -> tuple[int, ...]:

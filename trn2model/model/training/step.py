@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.formulas import Numeric, memory, roofline
-from trn2model.model.calls import Call, Transfer, microbatch_calls, stage_transfer
+from trn2model.model.blocks import INNER_AXES, communication_uses
+from trn2model.model.calls import Call, Transfer, microbatch_calls, plan_network, stage_transfer
 from trn2model.model.feasibility import memory_violations
 from trn2model.model.flop import forward_flop
 from trn2model.model.layers import RankWork
@@ -23,7 +24,7 @@ from trn2model.model.training.gradients import gradient_exchange
 from trn2model.model.training.memory import StageMemory, stage_memory
 from trn2model.model.training.pipeline import PipelineStep, StageTimes, pipeline_step
 from trn2model.model.training.run import TrainingRun, training_run
-from trn2model.network.cost import Network, plan_network
+from trn2model.network.cost import Network
 from trn2model.network.loads import CommunicationUse, LinkLoad, LinkUse, step_link_load
 from trn2model.network.ways import ALGORITHMS
 from trn2model.specs.numerics import Optimizer
@@ -62,8 +63,6 @@ def optimizer_step(resolved: Resolved, shares: Sequence[ParameterShare], adam: O
     return time, moved
 
 
-#: Keeps the share of an axis that sends nothing at zero. [s]
-_TINY_TIME: Final = 1e-30
 #: Attributes of an estimate that are no part of its JSON form.
 _HIDDEN: Final = frozenset(
     {"resolved", "operators", "operator_blocks", "operator_count", "network", "stage_times", "stage_memory"}
@@ -72,33 +71,33 @@ _HIDDEN: Final = frozenset(
 
 @dataclass(frozen=True)
 class TrainingEstimate:
-    """One training step; names are the JSON names, SI units, arrays where the plan holds arrays."""
+    """One training step; names are the JSON names, arrays where the plan holds arrays."""
 
-    resolved: Resolved
-    feasible: Any
-    step_time: Numeric
-    tokens_per_s: Numeric
-    tokens_per_s_per_chip: Numeric
-    mfu: Numeric
-    mfu_sparse_adjusted: Numeric
-    hfu: Numeric
-    bubble_fraction: Numeric
-    model_flop_per_step: Numeric
-    forward_flop: Numeric
-    time: Mapping[str, Numeric]
-    step_time_range: tuple[Numeric, Numeric]
-    memory: MemoryUse
-    hbm_bandwidth_utilization: Numeric
-    communication: tuple[CommunicationUse, ...]
-    cost: Cost
-    checkpoint_bytes: Numeric
-    assumptions: tuple[str, ...]
-    operators: OperatorTable
-    operator_blocks: tuple[str, ...]
-    operator_count: NDArray[np.float64]
-    network: Network
-    stage_times: StageTimes
-    stage_memory: StageMemory
+    resolved: Resolved  # scenario with everything decided
+    feasible: Any  # whether it fits into HBM
+    step_time: Numeric  # sum of the parts [s]
+    tokens_per_s: Numeric  # of all replicas [token/s]
+    tokens_per_s_per_chip: Numeric  # over the rented chips [token/s]
+    mfu: Numeric  # model FLOP over the dense peak [1]
+    mfu_sparse_adjusted: Numeric  # over the peaks that the weights may use [1]
+    hfu: Numeric  # executed FLOP over the dense peak [1]
+    bubble_fraction: Numeric  # of the pipeline's time [1]
+    model_flop_per_step: Numeric  # forward and backward, without recompute [FLOP]
+    forward_flop: Numeric  # of a step [FLOP]
+    time: Mapping[str, Numeric]  # parts of the step on the heaviest stage [s]
+    step_time_range: tuple[Numeric, Numeric]  # low and high [s]
+    memory: MemoryUse  # of the fullest rank
+    hbm_bandwidth_utilization: Numeric  # over the step [1]
+    communication: tuple[CommunicationUse, ...]  # collectives of a rank of the heaviest stage
+    cost: Cost  # of trained tokens
+    checkpoint_bytes: Numeric  # of all ranks [B]
+    assumptions: tuple[str, ...]  # what it takes for granted
+    operators: OperatorTable  # forward pass, one row per operator of a block
+    operator_blocks: tuple[str, ...]  # block of each operator
+    operator_count: NDArray[np.float64]  # forward runs of each on the heaviest stage in a step, shape (operators, ...)
+    network: Network  # fabric and placement
+    stage_times: StageTimes  # of one microbatch
+    stage_memory: StageMemory  # of each run of equal stages
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
@@ -177,8 +176,9 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
     plan, network = resolved.plan, plan_network(resolved)
     parts = _parts(resolved, network)
     step_time = sum(parts.time.values(), np.zeros(plan.shape))
-    memory = stage_memory(resolved, parts.stages, parts.work, parts.shares, parts.adam)
+    memory = stage_memory(resolved, parts.stages, parts.work, parts.shares, adam=parts.adam)
     executed, model_flop, forward = _flop(resolved, parts)
+    blocks = parts.compute.blocks
     peak = mfu_flop_rate(resolved) * step_time
     rate = plan.global_batch_size * plan.sequence_length / step_time
     return TrainingEstimate(
@@ -202,8 +202,8 @@ def estimate_training(resolved: Resolved) -> TrainingEstimate:
         checkpoint_bytes=scalar(_checkpoint_bytes(resolved, parts)),
         assumptions=assumptions(resolved),
         operators=parts.compute.operators,
-        operator_blocks=tuple(_block_names(resolved)[i] for i in parts.compute.block_of_operator),
-        operator_count=plan.num_microbatches * parts.step.counts[parts.compute.block_of_operator],
+        operator_blocks=tuple(blocks.names[i] for i in blocks.block_of),
+        operator_count=plan.num_microbatches * parts.step.counts[blocks.block_of],
         network=network,
         stage_times=parts.step.stage_times,
         stage_memory=memory,
@@ -217,11 +217,11 @@ def _parts(resolved: Resolved, network: Network) -> _Parts:
     compute = training_compute(resolved, work)
     calls = microbatch_calls(resolved, work, network, sequence_parallel=resolved.scenario.sequence_parallel)
     transfer = stage_transfer(resolved, work, network)
-    step = pipeline_step(resolved, stages, compute, calls, transfer)
+    step = pipeline_step(resolved, stages, work, compute, calls=calls, transfer=transfer)
     adapters = adapter_parameters(resolved, work) if resolved.scenario.lora_rank else None
     shares = parameter_shares(resolved, stages, adapters, network)
     adam = training_optimizer(resolved)
-    exchange = gradient_exchange(shares, network, adam, step.windows)
+    exchange = gradient_exchange(resolved, shares, network, optimizer=adam, windows=step.windows)
     update_time, update_bytes = optimizer_step(resolved, shares, adam)
     time = dict(step.parts)
     bubble = time.pop("bubble")
@@ -229,8 +229,12 @@ def _parts(resolved: Resolved, network: Network) -> _Parts:
     time["bubble"] = bubble
     time["optimizer"] = update_time
     time["fixed"] = np.full(plan.shape, resolved.profile.compute.step_time)
-    uses = [*_uses(calls, transfer, step, resolved, time), *exchange]
-    return _Parts(stages, work, compute, step, uses, shares, adam, time, update_bytes)
+    counted: list[tuple[Call | Transfer, Numeric]] = [
+        (call, plan.num_microbatches * ((call.forward + call.backward) * step.counts).sum(axis=0)) for call in calls
+    ]
+    counted.append((transfer, plan.num_microbatches * transfer.count))
+    uses = communication_uses(counted, {axis: time[f"{axis}_exposed"] for axis in (*INNER_AXES, "pp")})
+    return _Parts(stages, work, compute, step, [*uses, *exchange], shares, adam, time, update_bytes)
 
 
 def _flop(resolved: Resolved, parts: _Parts) -> tuple[Numeric, Numeric, Numeric]:
@@ -253,7 +257,7 @@ def _flop(resolved: Resolved, parts: _Parts) -> tuple[Numeric, Numeric, Numeric]
 def _sparse_adjustment(resolved: Resolved, parts: _Parts) -> Numeric:
     """Time of the model's FLOP at the peaks they may use, sparse ones included, over their time at the dense peak."""
     rates, compute = rank_rates(resolved), parts.compute
-    flop = compute.operators.flop * parts.stages.totals[compute.block_of_operator]
+    flop = compute.operators.flop * parts.stages.totals[compute.blocks.block_of]
     passes = 1.0 + float(resolved.scenario.transposable_mask)
     share = flop[compute.operators.sparse].sum(axis=0) / flop.sum(axis=0) * passes / _PASSES
     return np.asarray(1.0 - share * (1.0 - rates.dense / rates.sparse))
@@ -272,37 +276,3 @@ def _checkpoint_bytes(resolved: Resolved, parts: _Parts) -> Numeric:
         width = share.weight_bytes / np.maximum(share.parameters, 1.0) + parts.adam.state_bytes
         total = total + spread * (length * share.trained * width).sum(axis=0)
     return total
-
-
-def _uses(
-    calls: Sequence[Call], transfer: Transfer, step: PipelineStep, resolved: Resolved, time: Mapping[str, Numeric]
-) -> list[CommunicationUse]:
-    """Calls of the heaviest stage over a step; an axis's exposed time is shared out by link time."""
-    plan = resolved.plan
-    uses = []
-    for call in calls:
-        count = plan.num_microbatches * ((call.forward + call.backward) * step.counts).sum(axis=0)
-        uses.append((call.axis, call.op, call.message_bytes, count, call.cost))
-    transfers = plan.num_microbatches * transfer.count
-    uses.append(("pp", "permute", transfer.message_bytes, transfers, transfer.cost))
-    link: dict[str, Numeric] = {}
-    for axis, _, _, count, cost in uses:
-        link[axis] = link.get(axis, 0.0) + count * cost.time
-    return [
-        CommunicationUse(
-            axis=axis,
-            op=op,
-            bytes=payload,
-            count=count,
-            algorithm=cost.algorithm,
-            link_time=count * cost.time,
-            exposed_time=time[f"{axis}_exposed"] * count * cost.time / np.maximum(link[axis], _TINY_TIME),
-            busbw=cost.busbw,
-        )
-        for axis, op, payload, count, cost in uses
-        if np.any(link[axis] * count > 0.0)
-    ]
-
-
-def _block_names(resolved: Resolved) -> tuple[str, ...]:
-    return (*(layer.name for layer in resolved.model.layer_kinds), "embedding", "head")

@@ -1,5 +1,7 @@
 """What a chart is here: a figure with room for its words, the words, and the table that says the same.
 
+Also the pieces that several kinds of chart are made of: axes, limits, shaded ranges, notes, and marks with hover text.
+
 Left to itself, Plotly finds this room by drawing a chart two to four times over; that is most of a repaint.
 """
 
@@ -10,9 +12,10 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from trn2model.ui.charts.style import Mode, palette, template_name
+from trn2model.text import quantity
+from trn2model.ui.charts.style import Mode, Palette, palette, template_name
 from trn2model.ui.tables import Table
 
 _LETTER: Final = 6.8
@@ -27,6 +30,7 @@ _NARROW: Final = 358
 _WIDE: Final = 740
 _MARKUP: Final = re.compile(r"<[^>]*>")
 
+Axis = Literal["x", "y"]
 Layout = Mapping[str, Any]
 Traces = Sequence[Mapping[str, Any]]
 
@@ -124,9 +128,9 @@ def compose(
     traces: Sequence[Mapping[str, Any]],
     layout: Mapping[str, Any],
     table: Table,
+    *,
     mode: Mode,
     height: int,
-    *,
     wide: bool = False,
     picks: str = "",
 ) -> Chart:
@@ -168,3 +172,75 @@ def file_stem(*parts: str) -> str:
     'trn2model-step-time-llama-3.1-70b'
     """
     return re.sub(r"[^a-z0-9.]+|\.{2,}", "-", "-".join(parts).lower()).strip("-.")[:120]
+
+
+def canvas(layout: Layout, height: int, *, wide: bool = False) -> tuple[float, float]:
+    """Width and height of the plot where the screen is at its narrowest and words take the most room [px]."""
+    margin = frame((), layout, wide=wide)[0]["margin"]
+    return (_WIDE if wide else _NARROW) - margin["l"] - margin["r"], height - margin["t"] - margin["b"]
+
+
+#: Digits that a log axis names in each decade, where it has at most so many decades.
+_DIGITS: Final = ((1.5, (1, 2, 5)), (3.0, (1, 3)), (math.inf, (1,)))
+#: Ticks that a log axis should have at least, and into how many steps it is cut where it has fewer.
+_FEW_TICKS: Final = 3
+_STEPS: Final = 5
+
+
+def log_axis(title: str, extent: tuple[float, float], unit: str = "") -> dict[str, Any]:
+    """Logarithmic axis over decades; values in an SI unit are named in the everyday one."""
+    axis: dict[str, Any] = {"type": "log", "title": {"text": title}, "range": list(extent), "fixedrange": True}
+    digits = next(digits for decades, digits in _DIGITS if extent[1] - extent[0] <= decades)
+    if not unit and digits == (1,):
+        return axis | {"dtick": 1, "exponentformat": "SI"}
+    ticks = _ticks(extent, digits)
+    names = [quantity(tick, unit) if unit else f"{tick:,.6g}" for tick in ticks]
+    return axis | {"tickvals": ticks, "ticktext": names, "tickangle": 0}
+
+
+def _ticks(extent: tuple[float, float], digits: tuple[int, ...]) -> list[float]:
+    """Values with these leading digits; equal steps where too few of them are on the axis to read it."""
+    powers = range(math.floor(extent[0]), math.ceil(extent[1]) + 1)
+    low, high = 10.0 ** extent[0], 10.0 ** extent[1]
+    shown = [value for power in powers for digit in digits if low <= (value := float(f"{digit}e{power}")) <= high]
+    if len(shown) >= _FEW_TICKS:
+        return shown
+    least = (high - low) / _STEPS
+    unit = 10.0 ** math.floor(math.log10(least))
+    step = next(digit * unit for digit in (1, 2, 5, 10) if digit * unit >= least)
+    return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def name_axis(colours: Palette) -> dict[str, Any]:
+    """Vertical axis of names, the first on top."""
+    return {
+        "autorange": "reversed",
+        "ticks": "",
+        "showgrid": False,
+        "fixedrange": True,
+        "tickfont": {"color": colours.text},
+    }
+
+
+def note(
+    text: str, x: float, y: float | str, colour: str, *, across: str = "left", up: str = "bottom", **more: float | str
+) -> dict[str, Any]:
+    """Words at a place that lies left, center or right across them and at their bottom or top."""
+    place = {"x": x, "y": y, "xanchor": across, "yanchor": up}
+    return {"text": text, **place, "showarrow": False, "font": {"size": 12, "color": colour}, **more}
+
+
+def rule(colour: str, axis: Axis, at: float, *, width: float = 2, dash: str = "dash") -> dict[str, Any]:
+    """Line across the whole plot at a value of an axis."""
+    return {"type": "line", **_across(axis, at, at), "line": {"color": colour, "width": width, "dash": dash}}
+
+
+def stripe(colour: str, opacity: float, axis: Axis, ends: tuple[float, float]) -> dict[str, Any]:
+    """Shaded range of an axis over the whole plot, below what is drawn."""
+    look = {"fillcolor": colour, "opacity": opacity, "line": {"width": 0}, "layer": "below"}
+    return {"type": "rect", **_across(axis, *ends), **look}
+
+
+def _across(axis: Axis, start: float, end: float) -> dict[str, Any]:
+    other = "y" if axis == "x" else "x"
+    return {f"{axis}0": start, f"{axis}1": end, f"{other}0": 0, f"{other}1": 1, f"{other}ref": "paper"}

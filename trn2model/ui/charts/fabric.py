@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trn2model.ui.charts.chart import Chart, Words, compose
+from trn2model.ui.charts.chart import Chart, Words, compose, note
 from trn2model.ui.charts.heat import Grid, colour_bar, heat_traces
 from trn2model.ui.charts.style import Mode, colour_at, ink_on, palette, utilization_scale
 from trn2model.ui.tables import Table
+
+Place = tuple[float, float]
 
 _STUB: Final = 0.45
 _GAP: Final = 1.7
@@ -18,6 +20,12 @@ _ROW_UNIT: Final = 50
 _GRID_UNIT: Final = 64
 _HEAT_HEIGHT: Final = 190
 _WIDE: Final = 11.0
+_PER_ROW: Final = 16
+_NARROW: Final = 8
+_ROW_HEIGHT: Final = 92
+#: Size of a chip's square, between planes and above a switch; a chosen one is a little larger. [px]
+_CHIP: Final = 24
+_PORT_CHIP: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,18 @@ class Torus:
     z_unit: str
 
 
-def torus_planes(words: Words, torus: Torus, bar_title: str, table: Table, mode: Mode) -> Chart:
+@dataclass(frozen=True, slots=True)
+class PortMark:
+    """One accelerator (or one logical core) and the load of its port, if it has one."""
+
+    label: str
+    colour: int | None
+    selected: bool
+    share: float | None
+    note: str
+
+
+def torus_planes(words: Words, torus: Torus, bar_title: str, *, table: Table, mode: Mode) -> Chart:
     """Planes of a torus with coloured links, and below them the z links with their numbers."""
     has_z = any(link.axis == 2 for link in torus.links)
     plane_rows = -(-torus.shape[2] // torus.planes_per_row)
@@ -64,7 +83,12 @@ def torus_planes(words: Words, torus: Torus, bar_title: str, table: Table, mode:
     height = plane_height + (_HEAT_HEIGHT if has_z else 0)
     floor = (_HEAT_HEIGHT + 10) / height if has_z else 0.0
     flat = [link for link in torus.links if link.axis != 2]
-    traces = [*_link_traces(torus, flat, mode), *_hover_trace(torus, flat, bar_title, mode), *_chip_traces(torus, mode)]
+    places = [_place(torus, *chip.position) for chip in torus.chips]
+    traces = [
+        *_link_traces(torus, flat, mode),
+        *_link_spots(torus, flat, bar_title, mode),
+        _squares(torus.chips, places, _CHIP, mode),
+    ]
     bare = {"visible": False, "fixedrange": True}
     layout: dict[str, Any] = {
         "showlegend": False,
@@ -84,7 +108,7 @@ def torus_planes(words: Words, torus: Torus, bar_title: str, table: Table, mode:
         traces += _z_traces(torus, mode)
         layout |= _z_axes(floor, height, mode)
         layout["annotations"] = [*layout["annotations"], _z_title(floor, height, torus.z_unit, mode)]
-    return compose(words, traces, layout, table, mode, height, wide=width > _WIDE)
+    return compose(words, traces, layout, table, mode=mode, height=height, wide=width > _WIDE)
 
 
 def _extent(torus: Torus) -> tuple[float, float]:
@@ -95,7 +119,7 @@ def _extent(torus: Torus) -> tuple[float, float]:
     return width, rows * (torus.shape[1] - 1) + (rows - 1) * (_GAP + 0.3) + 1.8
 
 
-def _place(torus: Torus, x: float, y: float, z: int) -> tuple[float, float]:
+def _place(torus: Torus, x: float, y: float, z: int) -> Place:
     """Position on the drawing; y grows upwards inside a plane, planes go right, then down."""
     column, row = z % torus.planes_per_row, z // torus.planes_per_row
     left = column * (torus.shape[0] - 1 + _GAP)
@@ -103,7 +127,7 @@ def _place(torus: Torus, x: float, y: float, z: int) -> tuple[float, float]:
     return left + x, bottom + y
 
 
-def _segments(torus: Torus, link: LinkMark) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+def _segments(torus: Torus, link: LinkMark) -> list[tuple[Place, Place]]:
     """One line, or two half-stubs where the link wraps round."""
     x, y, z = link.position
     along_x = link.axis == 0
@@ -122,7 +146,6 @@ def _segments(torus: Torus, link: LinkMark) -> list[tuple[tuple[float, float], t
 
 def _link_traces(torus: Torus, links: Sequence[LinkMark], mode: Mode) -> list[dict[str, Any]]:
     """One line trace per colour step: far fewer than one per link."""
-    scale = utilization_scale(mode)
     lines: dict[int, tuple[list[float | None], list[float | None]]] = {}  # -1: idle
     for link in links:
         xs, ys = lines.setdefault(-1 if link.share is None else round(link.share * _COLOUR_STEPS), ([], []))
@@ -130,96 +153,88 @@ def _link_traces(torus: Torus, links: Sequence[LinkMark], mode: Mode) -> list[di
             xs += [start[0], end[0], None]
             ys += [start[1], end[1], None]
     return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": xs,
-            "y": ys,
-            "line": {"width": 5, "color": palette(mode).grid if step < 0 else colour_at(scale, step / _COLOUR_STEPS)},
-            "hoverinfo": "skip",
-        }
+        _link(xs, ys, None if step < 0 else step / _COLOUR_STEPS, width=5, mode=mode)
         for step, (xs, ys) in sorted(lines.items())
     ]
 
 
-def _hover_trace(torus: Torus, links: Sequence[LinkMark], bar_title: str, mode: Mode) -> list[dict[str, Any]]:
-    """Marks in the middle of each line, which carry the hover text and the colour bar."""
-    spots = [
-        ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2, link)
+def _link(
+    xs: Sequence[float | None], ys: Sequence[float | None], share: float | None, *, width: int, mode: Mode
+) -> dict[str, Any]:
+    """Lines coloured by how busy they are; grey for idle ones."""
+    colour = palette(mode).grid if share is None else colour_at(utilization_scale(mode), share)
+    line = {"width": width, "color": colour}
+    return {"type": "scatter", "mode": "lines", "x": list(xs), "y": list(ys), "line": line, "hoverinfo": "skip"}
+
+
+def _link_spots(torus: Torus, links: Sequence[LinkMark], bar_title: str, mode: Mode) -> list[dict[str, Any]]:
+    """Spots in the middle of each line."""
+    found = [
+        (((start[0] + end[0]) / 2, (start[1] + end[1]) / 2), link)
         for link in links
         for start, end in _segments(torus, link)
     ]
-    if not spots:
+    if not found:
         return []
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [spot[0] for spot in spots],
-            "y": [spot[1] for spot in spots],
-            "customdata": [spot[2].note for spot in spots],
-            "hovertemplate": "%{customdata}<extra></extra>",
-            "marker": {
-                "size": 5,
-                "symbol": "square",
-                "color": [spot[2].share or 0.0 for spot in spots],
-                "opacity": [0.0 if spot[2].share is None else 1.0 for spot in spots],
-                "cmin": 0,
-                "cmax": 1,
-                "colorscale": [list(stop) for stop in utilization_scale(mode)],
-                "showscale": True,
-                "colorbar": colour_bar(bar_title, mode),
-            },
-        }
-    ]
+    return [_spots([link for _, link in found], [place for place, _ in found], bar_title, mode)]
 
 
-def _chip_traces(torus: Torus, mode: Mode) -> list[dict[str, Any]]:
+def _spots(links: Sequence[LinkMark | PortMark], places: Sequence[Place], bar_title: str, mode: Mode) -> dict[str, Any]:
+    """Marks on links, which carry the hover text and the colour bar; those of idle links do not show."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [x for x, _ in places],
+        "y": [y for _, y in places],
+        "customdata": [link.note for link in links],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "marker": {
+            "size": 5,
+            "symbol": "square",
+            "color": [link.share or 0.0 for link in links],
+            "opacity": [0.0 if link.share is None else 1.0 for link in links],
+            "cmin": 0,
+            "cmax": 1,
+            "colorscale": [list(stop) for stop in utilization_scale(mode)],
+            "showscale": True,
+            "colorbar": colour_bar(bar_title, mode),
+        },
+    }
+
+
+def _squares(chips: Sequence[ChipMark | PortMark], places: Sequence[Place], size: int, mode: Mode) -> dict[str, Any]:
+    """Chips as squares in the colour of their group, chosen ones outlined."""
     colours = palette(mode)
-    places = [_place(torus, *chip.position) for chip in torus.chips]
-    fills = [colours.surface if chip.colour is None else colours.series[chip.colour] for chip in torus.chips]
-    inks = [
-        colours.text if chip.colour is None else ink_on(fill) for chip, fill in zip(torus.chips, fills, strict=True)
-    ]
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers+text",
-            "x": [place[0] for place in places],
-            "y": [place[1] for place in places],
-            "text": [chip.label for chip in torus.chips],
-            "textfont": {"size": 11, "color": inks},
-            "customdata": [chip.note for chip in torus.chips],
-            "hovertemplate": "%{customdata}<extra></extra>",
-            "marker": {
-                "symbol": "square",
-                "size": [27 if chip.selected else 24 for chip in torus.chips],
-                "opacity": 1,
-                "color": fills,
-                "line": {
-                    "width": [3 if chip.selected else 1 for chip in torus.chips],
-                    "color": [colours.text if chip.selected else colours.line for chip in torus.chips],
-                },
+    fills = [colours.surface if chip.colour is None else colours.series[chip.colour] for chip in chips]
+    inks = [colours.text if chip.colour is None else ink_on(fill) for chip, fill in zip(chips, fills, strict=True)]
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": [x for x, _ in places],
+        "y": [y for _, y in places],
+        "text": [chip.label for chip in chips],
+        "textfont": {"size": 11, "color": inks},
+        "customdata": [chip.note for chip in chips],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "marker": {
+            "symbol": "square",
+            "size": [size + 3 * chip.selected for chip in chips],
+            "opacity": 1,
+            "color": fills,
+            "line": {
+                "width": [3 if chip.selected else 1 for chip in chips],
+                "color": [colours.text if chip.selected else colours.line for chip in chips],
             },
-        }
-    ]
+        },
+    }
 
 
 def _plane_titles(torus: Torus, mode: Mode) -> list[dict[str, Any]]:
-    titles = []
-    for z, name in enumerate(torus.plane_names):
-        x, y = _place(torus, (torus.shape[0] - 1) / 2, torus.shape[1] - 1, z)
-        titles.append(
-            {
-                "x": x,
-                "y": y + _STUB + 0.08,
-                "text": name,
-                "showarrow": False,
-                "yanchor": "bottom",
-                "font": {"size": 12, "color": palette(mode).muted},
-            }
-        )
-    return titles
+    places = [_place(torus, (torus.shape[0] - 1) / 2, torus.shape[1] - 1, z) for z in range(len(torus.plane_names))]
+    return [
+        note(name, x, y + _STUB + 0.08, palette(mode).muted, across="center")
+        for name, (x, y) in zip(torus.plane_names, places, strict=True)
+    ]
 
 
 def _z_traces(torus: Torus, mode: Mode) -> list[dict[str, Any]]:
@@ -255,137 +270,40 @@ def _z_axes(floor: float, height: int, mode: Mode) -> dict[str, Any]:
 
 
 def _z_title(floor: float, height: int, unit: str, mode: Mode) -> dict[str, Any]:
-    return {
-        "xref": "paper",
-        "yref": "paper",
-        "x": 0.5,
-        "y": floor - 38 / height,
-        "text": f"z links between instances by column x,y [{unit}]",
-        "showarrow": False,
-        "yanchor": "bottom",
-        "font": {"size": 12, "color": palette(mode).muted},
-    }
-
-
-_PER_ROW: Final = 16
-_NARROW: Final = 8
-_ROW_HEIGHT: Final = 92
-
-
-@dataclass(frozen=True, slots=True)
-class PortMark:
-    """One accelerator (or one logical core) and the load of its port, if it has one."""
-
-    label: str
-    colour: int | None
-    selected: bool
-    share: float | None
-    note: str
+    text, place = f"z links between instances by column x,y [{unit}]", {"xref": "paper", "yref": "paper"}
+    return note(text, 0.5, floor - 38 / height, palette(mode).muted, across="center") | place
 
 
 def switch_ports(
-    words: Words, ports: Sequence[PortMark], switch_name: str, bar_title: str, table: Table, mode: Mode
+    words: Words, ports: Sequence[PortMark], switch_name: str, bar_title: str, *, table: Table, mode: Mode
 ) -> Chart:
     """Accelerators in rows of at most 16, each with its coloured port into the switch above its row."""
     columns = min(len(ports), _PER_ROW)
     rows = -(-len(ports) // _PER_ROW)
     height = max(_ROW_HEIGHT * rows + 20, 150 if switch_name else 0)
-    traces = _port_traces(ports, bar_title, mode) if switch_name else []
+    places = [(float(index % _PER_ROW), -float(index // _PER_ROW)) for index in range(len(ports))]
     layout: dict[str, Any] = {
         "showlegend": False,
         "hovermode": "closest",
         "xaxis": {"visible": False, "fixedrange": True, "range": [-0.8, max(columns, 8) - 0.2]},
         "yaxis": {"visible": False, "fixedrange": True, "range": [-rows + 0.45, 0.85]},
-        "shapes": [_switch_shape(row, columns, mode) for row in range(rows)] if switch_name else [],
-        "annotations": [_switch_title(switch_name, columns, mode)] if switch_name else [],
     }
-    return compose(words, [*traces, _chips(ports, mode)], layout, table, mode, height, wide=columns > _NARROW)
+    traces = []
+    if switch_name:
+        muted = palette(mode).muted
+        layout["shapes"] = [_switch(row, columns, muted) for row in range(rows)]
+        layout["annotations"] = [note(switch_name, (columns - 1) / 2, 0.52, muted, across="center")]
+        traces = [
+            *(
+                _link([x, x], [y, y + 0.42], port.share, width=6, mode=mode)
+                for port, (x, y) in zip(ports, places, strict=True)
+            ),
+            _spots(ports, [(x, y + 0.34) for x, y in places], bar_title, mode),
+        ]
+    traces.append(_squares(ports, places, _PORT_CHIP, mode))
+    return compose(words, traces, layout, table, mode=mode, height=height, wide=columns > _NARROW)
 
 
-def _port_place(index: int) -> tuple[float, float]:
-    return float(index % _PER_ROW), -float(index // _PER_ROW)
-
-
-def _port_traces(ports: Sequence[PortMark], bar_title: str, mode: Mode) -> list[dict[str, Any]]:
-    scale = utilization_scale(mode)
-    places = [_port_place(index) for index in range(len(ports))]
-    lines = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [x, x],
-            "y": [y, y + 0.42],
-            "line": {"width": 6, "color": palette(mode).grid if port.share is None else colour_at(scale, port.share)},
-            "hoverinfo": "skip",
-        }
-        for (x, y), port in zip(places, ports, strict=True)
-    ]
-    spots = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [x for x, _ in places],
-        "y": [y + 0.34 for _, y in places],
-        "customdata": [port.note for port in ports],
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "marker": {
-            "size": 5,
-            "symbol": "square",
-            "color": [port.share or 0.0 for port in ports],
-            "opacity": [0.0 if port.share is None else 1.0 for port in ports],
-            "cmin": 0,
-            "cmax": 1,
-            "colorscale": [list(stop) for stop in scale],
-            "showscale": True,
-            "colorbar": colour_bar(bar_title, mode),
-        },
-    }
-    return [*lines, spots]
-
-
-def _chips(ports: Sequence[PortMark], mode: Mode) -> dict[str, Any]:
-    colours = palette(mode)
-    fills = [colours.surface if port.colour is None else colours.series[port.colour] for port in ports]
-    inks = [colours.text if port.colour is None else ink_on(fill) for port, fill in zip(ports, fills, strict=True)]
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "x": [_port_place(index)[0] for index in range(len(ports))],
-        "y": [_port_place(index)[1] for index in range(len(ports))],
-        "text": [port.label for port in ports],
-        "textfont": {"size": 11, "color": inks},
-        "customdata": [port.note for port in ports],
-        "hovertemplate": "%{customdata}<extra></extra>",
-        "marker": {
-            "symbol": "square",
-            "size": [33 if port.selected else 30 for port in ports],
-            "opacity": 1,
-            "color": fills,
-            "line": {
-                "width": [3 if port.selected else 1 for port in ports],
-                "color": [colours.text if port.selected else colours.line for port in ports],
-            },
-        },
-    }
-
-
-def _switch_shape(row: int, columns: int, mode: Mode) -> dict[str, Any]:
-    return {
-        "type": "rect",
-        "x0": -0.4,
-        "x1": columns - 0.6,
-        "y0": -row + 0.42,
-        "y1": -row + 0.5,
-        "fillcolor": palette(mode).muted,
-        "line": {"width": 0},
-    }
-
-
-def _switch_title(name: str, columns: int, mode: Mode) -> dict[str, Any]:
-    return {
-        "x": (columns - 1) / 2,
-        "y": 0.52,
-        "text": name,
-        "showarrow": False,
-        "yanchor": "bottom",
-        "font": {"size": 12, "color": palette(mode).muted},
-    }
+def _switch(row: int, columns: int, colour: str) -> dict[str, Any]:
+    ends = {"x0": -0.4, "x1": columns - 0.6, "y0": -row + 0.42, "y1": -row + 0.5}
+    return {"type": "rect", **ends, "fillcolor": colour, "line": {"width": 0}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trn2model.ui.charts.chart import Chart, Words, compose
+from trn2model.ui.charts.chart import Chart, Words, compose, name_axis
 from trn2model.ui.charts.style import Mode, Scale, colour_at, ink_on, palette
 from trn2model.ui.tables import Table
 
@@ -27,7 +27,8 @@ def heat_table(
     words: Words,
     grid: Grid,
     scale: Scale,
-    bar_title: str | None,
+    bar_title: str | None = None,
+    *,
     table: Table,
     mode: Mode,
     row_height: int = _ROW_HEIGHT,
@@ -43,20 +44,12 @@ def heat_table(
             "fixedrange": True,
             "showline": False,
         },
-        "yaxis": {
-            "autorange": "reversed",
-            "type": "category",
-            "showgrid": False,
-            "ticks": "",
-            "fixedrange": True,
-            "tickfont": {"color": palette(mode).text},
-        },
+        "yaxis": name_axis(palette(mode)) | {"type": "category"},
         "margin": {"r": 78 if bar_title else 8, "t": 34, "b": 8},
     }
     traces = heat_traces(grid, scale, bar_title, mode)
-    return compose(
-        words, traces, layout, table, mode, 50 + row_height * len(grid.row_names), wide=len(grid.column_names) > _MANY
-    )
+    height, wide = 50 + row_height * len(grid.row_names), len(grid.column_names) > _MANY
+    return compose(words, traces, layout, table, mode=mode, height=height, wide=wide)
 
 
 def heat_traces(grid: Grid, scale: Scale, bar_title: str | None, mode: Mode) -> list[dict[str, Any]]:

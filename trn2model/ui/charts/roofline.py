@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trn2model.ui.charts.chart import Chart, Words, compose
-from trn2model.ui.charts.labels import Label, place_labels
+from trn2model.ui.charts.chart import Chart, Words, canvas, compose, log_axis
+from trn2model.ui.charts.labels import SMALL, Placer, Plane, Range
 from trn2model.ui.charts.style import Mode, palette
 from trn2model.ui.tables import Table
 
-Range = tuple[float, float]
-#: Plot area of the chart on a usual screen, where names are laid out. [px]
-_CANVAS: Final = (860.0, 340.0)
+_HEIGHT: Final = 410
 _SYMBOLS: Final = ("circle", "diamond", "square", "triangle-up", "cross", "star")
 
 
@@ -46,24 +44,26 @@ def roofline(
     ceilings: Sequence[Ceiling],
     points: Sequence[Point],
     axis_titles: tuple[str, str],
+    *,
     table: Table,
     mode: Mode,
 ) -> Chart:
     """Roofline with a mark per operator; area of a mark follows its share of the time."""
     x_range, y_range = _frame(ceilings, points)
-    traces = [_ceiling_trace(ceiling, x_range, mode) for ceiling in ceilings]
-    places = _label_places(points, x_range, y_range)
-    groups = dict.fromkeys(point.group for point in points)
-    for index, group in enumerate(groups):
-        members = [point for point in points if point.group == group]
-        traces.append(_group_trace(group, members, index, mode, places))
     layout: dict[str, Any] = {
-        "xaxis": _log_axis(axis_titles[0], x_range),
-        "yaxis": _log_axis(axis_titles[1], y_range),
+        "xaxis": _axis(axis_titles[0], x_range),
+        "yaxis": _axis(axis_titles[1], y_range),
         "legend": {"y": -0.16},
         "hovermode": "closest",
     }
-    return compose(words, traces, layout, table, mode, 410, wide=True)
+    traces = [_ceiling_trace(ceiling, x_range, mode) for ceiling in ceilings]
+    plane = Plane(("log", "log"), x_range, y_range, canvas(layout, _HEIGHT, wide=True))
+    sides = _sides(points, traces, plane)
+    groups = dict.fromkeys(point.group for point in points)
+    for index, group in enumerate(groups):
+        members = [point for point in points if point.group == group]
+        traces.append(_group_trace(group, members, index, sides, mode=mode))
+    return compose(words, traces, layout, table, mode=mode, height=_HEIGHT, wide=True)
 
 
 def _frame(ceilings: Sequence[Ceiling], points: Sequence[Point]) -> tuple[Range, Range]:
@@ -77,15 +77,8 @@ def _frame(ceilings: Sequence[Ceiling], points: Sequence[Point]) -> tuple[Range,
     return (x_low, x_high), (y_low, y_high)
 
 
-def _log_axis(title: str, extent: Range) -> dict[str, Any]:
-    return {
-        "type": "log",
-        "range": list(extent),
-        "title": {"text": title},
-        "dtick": 1,
-        "exponentformat": "none",
-        "minor": {"ticks": "outside", "ticklen": 2},
-    }
+def _axis(title: str, extent: Range) -> dict[str, Any]:
+    return {**log_axis(title, extent), "exponentformat": "none", "minor": {"ticks": "outside", "ticklen": 2}}
 
 
 def _ceiling_trace(ceiling: Ceiling, x_range: Range, mode: Mode) -> dict[str, Any]:
@@ -104,40 +97,42 @@ def _ceiling_trace(ceiling: Ceiling, x_range: Range, mode: Mode) -> dict[str, An
     }
 
 
-def _label_places(points: Sequence[Point], x_range: Range, y_range: Range) -> dict[str, str]:
-    """Where each operator's name goes on a chart of usual size, the longest-running operators first."""
+def _size(point: Point) -> float:
+    """Diameter of a mark [px]."""
+    return 9 + 26 * math.sqrt(point.share)
+
+
+def _sides(points: Sequence[Point], ceilings: Sequence[Mapping[str, Any]], plane: Plane) -> dict[str, str]:
+    """Side of its mark for each name, the longest-running operators first; empty where every side is taken."""
+    placer = Placer(plane.size)
+    for ceiling in ceilings:
+        placer.add_line(plane.at(ceiling["x"], ceiling["y"]))
     ordered = sorted(points, key=lambda point: -point.share)
-    width, height = _CANVAS
-    labels = [
-        Label(
-            point.name,
-            width * (math.log10(point.intensity) - x_range[0]) / (x_range[1] - x_range[0]),
-            height * (math.log10(point.rate) - y_range[0]) / (y_range[1] - y_range[0]),
-        )
-        for point in ordered
-    ]
-    places = place_labels(labels, _CANVAS)
-    return {point.name: place for point, place in zip(ordered, places, strict=True) if place}
+    places = plane.at([point.intensity for point in ordered], [point.rate for point in ordered])
+    for point, place in zip(ordered, places, strict=True):
+        placer.add_mark(place, _size(point))
+    pairs = zip(ordered, places, strict=True)
+    return {point.name: placer.beside(point.name, place, _size(point)) for point, place in pairs}
 
 
 def _group_trace(
-    group: str, members: Sequence[Point], index: int, mode: Mode, places: Mapping[str, str]
+    group: str, members: Sequence[Point], index: int, sides: Mapping[str, str], *, mode: Mode
 ) -> dict[str, Any]:
     colours = palette(mode)
     return {
         "type": "scatter",
         "mode": "markers+text",
         "name": group,
-        "text": [point.name if point.name in places else "" for point in members],
-        "textposition": [places.get(point.name, "top center") for point in members],
-        "textfont": {"size": 11, "color": colours.muted},
+        "text": [point.name if sides[point.name] else "" for point in members],
+        "textposition": [sides[point.name] or "top center" for point in members],
+        "textfont": {"size": SMALL, "color": colours.muted},
         "x": [point.intensity for point in members],
         "y": [point.rate for point in members],
         "customdata": [[point.name, point.note] for point in members],
         "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<extra></extra>",
         "marker": {
             "symbol": _SYMBOLS[index % len(_SYMBOLS)],
-            "size": [9 + 26 * math.sqrt(point.share) for point in members],
+            "size": [_size(point) for point in members],
             "color": colours.series[index],
             "opacity": 0.9,
             "line": {"width": 1.2, "color": colours.paper},

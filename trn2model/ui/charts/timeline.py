@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trn2model.ui.charts.bars import Limit
-from trn2model.ui.charts.chart import Chart, Words, compose
-from trn2model.ui.charts.style import Mode, Palette, ink_on, palette
+from trn2model.ui.charts.bars import Limit, inside_text
+from trn2model.ui.charts.chart import Chart, Words, canvas, compose, name_axis, note, rule
+from trn2model.ui.charts.labels import USUAL, Placer, Plane, reach
+from trn2model.ui.charts.style import Mode, Palette, palette
 from trn2model.ui.tables import Table
 
 #: Bars narrower than this share of the axis carry no text.
@@ -36,6 +37,7 @@ def gantt(
     words: Words,
     row_names: Sequence[str],
     tasks: Sequence[Tasks],
+    *,
     axis_title: str,
     extent: float,
     table: Table,
@@ -48,23 +50,15 @@ def gantt(
         "barmode": "overlay",
         "bargap": 0.12,
         "xaxis": {"range": [0, extent], "title": {"text": axis_title}},
-        "yaxis": {
-            "tickmode": "array",
-            "tickvals": list(range(rows)),
-            "ticktext": list(row_names),
-            "range": [rows - 0.5, -0.5],
-            "ticks": "",
-            "showgrid": False,
-            "fixedrange": True,
-            "tickfont": {"color": colours.text},
-        },
+        "yaxis": name_axis(colours)
+        | {"autorange": False, "range": [rows - 0.5, -0.5], "tickvals": list(range(rows)), "ticktext": list(row_names)},
         "legend": {"y": 1.0, "yanchor": "bottom", "yref": "paper", "traceorder": "normal"},
         "margin": {"t": 34},
         "hovermode": "closest",
     }
     traces = [_bars(kind, extent, colours) for kind in tasks if len(kind.rows)]
     height = 80 + (_ROW_HEIGHT if rows <= _MANY_ROWS else _SHORT_ROW) * max(rows, 3)
-    return compose(words, traces, layout, table, mode, height)
+    return compose(words, traces, layout, table, mode=mode, height=height)
 
 
 def _bars(kind: Tasks, extent: float, colours: Palette) -> dict[str, Any]:
@@ -80,11 +74,7 @@ def _bars(kind: Tasks, extent: float, colours: Palette) -> dict[str, Any]:
             text if length / extent >= _TEXT_SHARE else ""
             for text, length in zip(kind.texts, kind.lengths, strict=True)
         ],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "constraintext": "inside",
-        "textfont": {"size": 11, "color": ink_on(colour)},
+        **inside_text(11, colour),
         "marker": {"color": colour, "opacity": list(kind.shades), "line": {"width": 0.5, "color": colours.paper}},
         "customdata": list(kind.notes),
         "hovertemplate": "%{customdata}<extra></extra>",
@@ -93,6 +83,10 @@ def _bars(kind: Tasks, extent: float, colours: Palette) -> dict[str, Any]:
 
 _HEIGHT: Final = 330
 _HEADROOM: Final = 1.12
+#: Size of the mark at the peak, and the sides of it that its name may stand at. [px]
+_DIAMOND: Final = 11
+_CORNERS: Final = ("top right", "top left", "bottom right", "bottom left")
+_OPPOSITE: Final = {"top": "bottom", "bottom": "top", "left": "right", "right": "left"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +111,7 @@ def layers(
     words: Words,
     times: Sequence[float],
     stack: Sequence[Layer],
+    *,
     limit: Limit,
     peak: Peak,
     axes: tuple[str, str],
@@ -125,28 +120,51 @@ def layers(
 ) -> Chart:
     """Stacked step functions of time."""
     colours = palette(mode)
-    alarm = colours.alert if peak.value > limit.value else colours.text
-    late = peak.time > 0.5 * times[-1]
+    alarm = _alarm(limit, peak, colours)
+    top = _HEADROOM * max(limit.value, peak.value)
     layout: dict[str, Any] = {
         "xaxis": {"range": [0, times[-1]], "title": {"text": axes[0]}},
-        "yaxis": {"range": [0, _HEADROOM * max(limit.value, peak.value)], "title": {"text": axes[1]}},
+        "yaxis": {"range": [0, top], "title": {"text": axes[1]}},
         "legend": {"y": -0.24, "traceorder": "normal"},
         "hovermode": "x",
         "margin": {"t": 8},
-        "shapes": [_line(limit.value, alarm)],
-        "annotations": [
-            _note(limit.label, 1, "paper", limit.value, "right", alarm),
-            _note(peak.label, peak.time, "x", peak.value, "right" if late else "left", colours.text),
-        ],
+        "shapes": [rule(alarm, "y", limit.value)],
     }
+    plane = Plane(("linear", "linear"), (0.0, times[-1]), (0.0, top), canvas(layout, _HEIGHT))
+    layout["annotations"] = _names(limit, peak, plane, colours)
     traces = [_area(layer, times, colours) for layer in stack if max(layer.values) > 0]
     traces.append(_diamond(peak, alarm))
-    return compose(words, traces, layout, table, mode, _HEIGHT)
+    return compose(words, traces, layout, table, mode=mode, height=_HEIGHT)
 
 
-def _line(height: float, colour: str) -> dict[str, Any]:
-    ends = {"xref": "paper", "x0": 0, "x1": 1, "y0": height, "y1": height}
-    return {"type": "line", **ends, "line": {"color": colour, "width": 2, "dash": "dash"}}
+def _names(limit: Limit, peak: Peak, plane: Plane, colours: Palette) -> list[dict[str, Any]]:
+    """Names of the limit, at the right end of its line, and of the peak; on paper, as layers may lie below them."""
+    placer, right = Placer(plane.size), plane.size[0]
+    placer.add_line([(0.0, plane.up(limit.value)), (right, plane.up(limit.value))])
+    placer.beside(limit.label, (right, plane.up(limit.value)), 0, ("top left",), size=USUAL)
+    side = placer.beside(peak.label, (plane.across(peak.time), plane.up(peak.value)), _DIAMOND, _CORNERS, size=USUAL)
+    names = [
+        note(
+            limit.label,
+            1,
+            limit.value,
+            _alarm(limit, peak, colours),
+            across="right",
+            xref="paper",
+            yshift=2,
+            bgcolor=colours.paper,
+        )
+    ]
+    if side:
+        up, across = side.split()
+        look = {"yshift": reach(_DIAMOND) * (1 if up == "top" else -1), "bgcolor": colours.paper}
+        anchors = {"xanchor": _OPPOSITE[across], "yanchor": _OPPOSITE[up]}
+        names.append(note(peak.label, peak.time, peak.value, colours.text) | anchors | look)
+    return names
+
+
+def _alarm(limit: Limit, peak: Peak, colours: Palette) -> str:
+    return colours.alert if peak.value > limit.value else colours.text
 
 
 def _diamond(peak: Peak, colour: str) -> dict[str, Any]:
@@ -156,7 +174,8 @@ def _diamond(peak: Peak, colour: str) -> dict[str, Any]:
         "name": "peak",
         "x": [peak.time],
         "y": [peak.value],
-        "marker": {"size": 11, "symbol": "diamond", "color": colour},
+        "marker": {"size": _DIAMOND, "symbol": "diamond", "color": colour},
+        "cliponaxis": False,
         "hovertemplate": f"{peak.label}<extra></extra>",
         "showlegend": False,
     }
@@ -173,18 +192,4 @@ def _area(layer: Layer, times: Sequence[float], colours: Palette) -> dict[str, A
         "line": {"width": 0.5, "shape": "hv", "color": colours.series[layer.colour]},
         "fillcolor": colours.series[layer.colour],
         "hovertemplate": f"{layer.name}: %{{y:.3g}}<extra></extra>",
-    }
-
-
-def _note(text: str, x: float, xref: str, y: float, anchor: str, colour: str) -> dict[str, Any]:
-    return {
-        "text": text,
-        "x": x,
-        "xref": xref,
-        "y": y,
-        "yanchor": "bottom",
-        "xanchor": anchor,
-        "yshift": 4,
-        "showarrow": False,
-        "font": {"size": 12, "color": colour},
     }

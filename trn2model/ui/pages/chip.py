@@ -16,8 +16,7 @@ from trn2model.ui.charts.heat import Grid, heat_table
 from trn2model.ui.charts.roofline import Ceiling, Point, roofline
 from trn2model.ui.charts.style import Mode, share_scale
 from trn2model.ui.pages.content import Content, Metric, Verdict
-from trn2model.ui.pages.steps import GROUPS, OperatorRow, operator_rows
-from trn2model.ui.pages.verdict import bound_sentence
+from trn2model.ui.pages.steps import GROUPS, OperatorRow, bound_sentence, operator_rows
 from trn2model.ui.pages.words import chart_words, configuration
 from trn2model.ui.tables import Cell, table
 from trn2model.units import from_si
@@ -62,7 +61,7 @@ def operator_roofline(estimate: TrainingEstimate, mode: Mode) -> Chart:
     words = chart_words(estimate.resolved, f"Roofline of one {name}", "roofline", alt)
     columns = ("operator", "kind", "intensity [FLOP/B]", "attained [FLOP/s]", "time per run [s]", "bound by")
     titles = ("operational intensity [FLOP per byte of HBM traffic]", "attained rate of one chip [TFLOP/s]")
-    return roofline(words, _ceilings(estimate), points, titles, table(columns, cells), mode)
+    return roofline(words, _ceilings(estimate), points, titles, table=table(columns, cells), mode=mode)
 
 
 def peak_table(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -88,7 +87,7 @@ def peak_table(estimate: TrainingEstimate, mode: Mode) -> Chart:
     words = Words(
         f"Peak of one {chip.name} [TFLOP/s]", f"weight GEMM{sparse}", alt, file_stem("trn2model", "peaks", chip.name)
     )
-    return heat_table(words, grid, share_scale(mode), None, twin, mode, 34)
+    return heat_table(words, grid, share_scale(mode), table=twin, mode=mode, row_height=34)
 
 
 def engine_balance(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -123,7 +122,7 @@ def engine_balance(estimate: TrainingEstimate, mode: Mode) -> Chart:
     )
     title = "Engine balance by operator"
     words = chart_words(estimate.resolved, title, "engine-balance", alt)
-    return heat_table(words, grid, share_scale(mode), None, table(columns, cells), mode)
+    return heat_table(words, grid, share_scale(mode), table=table(columns, cells), mode=mode)
 
 
 def _verdict(estimate: TrainingEstimate) -> str:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-import numpy as np
-
 from trn2model.model.training.step import TrainingEstimate
+from trn2model.network.algorithms import Algorithm, Layout, Legs
 from trn2model.network.collective import CollectiveCurves, collective_curves
-from trn2model.network.cost import bus_factor, lines
+from trn2model.network.cost import Lines, bus_factor, lines
 from trn2model.network.placement import Dims, merge_dims
 from trn2model.network.ways import ALGORITHMS, OPERATIONS
 from trn2model.specs import catalog
@@ -19,10 +18,10 @@ from trn2model.specs.fields import AXES
 from trn2model.specs.profile import LinkConstants
 from trn2model.specs.scenario import Scenario
 from trn2model.specs.topology import Fabric
-from trn2model.text import bandwidth, duration, percent
-from trn2model.ui.charts.sizes import Mark, Marks, size_name
+from trn2model.text import bandwidth, duration, percent, size_name
+from trn2model.ui.charts.curves import Mark, Marks
 from trn2model.ui.pages.content import Listing
-from trn2model.ui.pages.words import AXIS_NAMES, machine, rank_name, subtitle
+from trn2model.ui.pages.words import AXIS_NAMES, machine, subtitle
 from trn2model.ui.tables import table
 from trn2model.validation.measurements import Measurement, measurements
 
@@ -39,6 +38,19 @@ ALGORITHM_NAMES: Final[Mapping[str, str]] = {
     "mesh": "mesh",
     "hierarchical": "hierarchical",
     "ring": "ring",
+}
+_LEG_NAMES: Final[Mapping[Algorithm, str]] = {
+    Algorithm.RING: "ring",
+    Algorithm.KANGARING: "kangaring",
+    Algorithm.MESH: "mesh",
+    Algorithm.SINGLE_STEP_MESH: "single-step mesh",
+    Algorithm.ALL_REDUCE_MESH: "single-step all-reduce mesh",
+    Algorithm.RDH: "rdh",
+}
+_LAYOUT_NAMES: Final[Mapping[Layout, str]] = {
+    Layout.CHIPS: "",
+    Layout.RANKS: " in rank order",
+    Layout.DOMAINS: " over the network",
 }
 #: 1 KiB to 16 GiB
 SIZES: Final = tuple(2.0**power for power in range(10, 35))
@@ -79,7 +91,7 @@ class Target:
 def target(estimate: TrainingEstimate, view: Exploration) -> Target:
     """Groups of the chosen axis of a plan, or of one's own size."""
     network, resolved = estimate.network, estimate.resolved
-    constants, rank = resolved.profile.links, rank_name(resolved)
+    constants, rank = resolved.profile.links, resolved.core.rank_name
     groups = network.placement.group_dims((view.group,)) if view.group in AXES else None
     if groups is None or int(groups.size) == 1:
         members = max(min(view.ranks, network.fabric.num_ranks), 1)
@@ -97,27 +109,38 @@ def target(estimate: TrainingEstimate, view: Exploration) -> Target:
 def curves(chosen: Target, op: str, more: tuple[float, ...] = ()) -> CollectiveCurves:
     """Time and bus bandwidth by algorithm over the sizes of the charts."""
     sizes = sorted({*_CURVE_SIZES, *more})
-    return collective_curves(chosen.fabric, op, chosen.dims, chosen.num_ranks, sizes, chosen.constants)
+    return collective_curves(
+        chosen.fabric, op, chosen.dims, chosen.num_ranks, message_bytes=sizes, constants=chosen.constants
+    )
+
+
+def legs_text(legs: Legs) -> str:
+    """How a collective runs, level by level from the innermost."""
+    return " + ".join(_LEG_NAMES[leg.algorithm] + _LAYOUT_NAMES[leg.layout] for leg in legs)
+
+
+def line_table(chosen: Target, op: str, algorithm: str = "auto") -> Lines:
+    """Ways of running an operation on the groups."""
+    return lines(chosen.fabric, op, chosen.dims, chosen.num_ranks, constants=chosen.constants, algorithm=algorithm)
 
 
 def applicable(chosen: Target, op: str) -> tuple[str, ...]:
     """Algorithms that run an operation on the groups."""
-    table = lines(chosen.fabric, op, chosen.dims, chosen.num_ranks, chosen.constants)
-    return tuple(ALGORITHMS[index] for index in sorted(set(table.algorithm.tolist()))) if table.plans else ()
+    found = line_table(chosen, op)
+    return tuple(ALGORITHMS[index] for index in sorted(set(found.algorithm.tolist()))) if found.ways else ()
 
 
 def algorithm_of(chosen: Target, view: Exploration) -> str:
     """Algorithm that is looked at: the forced one where it runs, else the cheapest at the chosen size."""
     if view.algorithm in applicable(chosen, view.op):
         return view.algorithm
-    table = lines(chosen.fabric, view.op, chosen.dims, chosen.num_ranks, chosen.constants)
-    return ALGORITHMS[int(table.algorithm[int(np.argmin(table.fixed + table.slope * view.size))])]
+    found = line_table(chosen, view.op)
+    return ALGORITHMS[found.algorithm[found.best(view.size)]]
 
 
 def line_time(chosen: Target, op: str, size: float, algorithm: str) -> float:
     """Time of one call by an algorithm [s]."""
-    table = lines(chosen.fabric, op, chosen.dims, chosen.num_ranks, chosen.constants, algorithm)
-    return float((table.fixed + table.slope * size).min())
+    return float(line_table(chosen, op, algorithm).times(size).min())
 
 
 def bus_bandwidth(chosen: Target, op: str, size: float, time: float) -> float:

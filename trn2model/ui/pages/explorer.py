@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from trn2model.model.training.step import TrainingEstimate
 from trn2model.network.collective import CHIP, CollectiveCurves, collective_curves, sweet_ranges
-from trn2model.network.cost import plan_link_bytes
-from trn2model.network.loads import PARTS, SPANNED, CommunicationUse, cheapest_plan, collective_parts
+from trn2model.network.cost import way_link_bytes
+from trn2model.network.loads import PARTS, SPANNED, CommunicationUse, collective_parts
 from trn2model.network.placement import Dims, group_ranks, merge_dims
 from trn2model.specs import catalog
 from trn2model.specs.topology import Fabric, fabric
-from trn2model.text import bandwidth, duration, percent, significant
+from trn2model.text import bandwidth, duration, percent, significant, size_name
 from trn2model.ui.charts.bars import PartRow, part_rows
 from trn2model.ui.charts.chart import Chart, Words, file_stem
-from trn2model.ui.charts.sizes import Band, Crossing, Mark, Marks, SizeLine, SizePlot, size_lines, size_name
+from trn2model.ui.charts.colours import RESOURCE_COLOURS
+from trn2model.ui.charts.curves import Axes, Band, Crossing, Curve, Mark, Marks, line_chart
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.collective import (
     ALGORITHM_NAMES,
@@ -34,6 +35,8 @@ from trn2model.ui.pages.collective import (
     bus_bandwidth,
     chart_subtitle,
     curves,
+    legs_text,
+    line_table,
     line_time,
     measured_listing,
     measured_marks,
@@ -55,7 +58,6 @@ PART_NAMES: Final[Mapping[str, str]] = {
     "hbm": "HBM",
     "efa": "EFA",
 }
-_COLOURS: Final = (9, 4, 0, 2, 1, 3, 6, 5)
 #: Ratio of times up to which they print as the same.
 _ALIKE: Final = 1.005
 _ULTRASERVER: Final = "trn2-ultraserver"
@@ -100,7 +102,8 @@ def compare(chosen: Target, op: str) -> Machines:
     ranks = group_ranks(chosen.dims, chosen.num_ranks) // instance.ranks_per_domain
     crosses = bool((ranks.max(axis=1) > ranks.min(axis=1)).any())
     first, second = (
-        collective_curves(one, op, chosen.dims, chosen.num_ranks, SIZES, chosen.constants) for one in fabrics
+        collective_curves(one, op, chosen.dims, chosen.num_ranks, message_bytes=SIZES, constants=chosen.constants)
+        for one in fabrics
     )
     return Machines(names, fabrics, (first, second), crosses)
 
@@ -130,11 +133,11 @@ def _first_capital(text: str) -> str:
 
 
 def _parts(chosen: Target, view: Exploration, found: Machines) -> tuple[dict[str, float], ...]:
-    plans = (
-        cheapest_plan(one, view.op, chosen.dims, chosen.num_ranks, view.size, chosen.constants) for one in found.fabrics
+    tables = (line_table(replace(chosen, fabric=one), view.op) for one in found.fabrics)
+    return tuple(
+        collective_parts(one, lines.way(view.size), view.size, chosen.constants)
+        for one, lines in zip(found.fabrics, tables, strict=True)
     )
-    pairs = zip(found.fabrics, plans, strict=True)
-    return tuple(collective_parts(one, plan, view.size, chosen.constants) for one, plan in pairs)
 
 
 def _lines_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode) -> Chart:
@@ -143,12 +146,12 @@ def _lines_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode)
     styles = ((0, "solid", "circle"), (5, "dash", "square"))
     labels = (f"{found.names[0]} (z rings)", f"{found.names[1]} (EFA)")
     lines = [
-        SizeLine(label, tuple(times.tolist()), *style)
-        for label, times, style in zip(labels, least, styles, strict=True)
+        Curve(label, SIZES, times.tolist(), colour, dash=dash, symbol=symbol)
+        for label, times, (colour, dash, symbol) in zip(labels, least, styles, strict=True)
     ]
     here = [sum(parts.values()) for parts in _parts(chosen, view, found)]
     marks = tuple(Mark(view.size, time, f"{size_name(view.size)}: {duration(time)}") for time in here)
-    plot = SizePlot(SIZES, tuple(lines), marks=(Marks(f"at {size_name(view.size)}", marks, "circle", False),))
+    chosen_size = Marks(f"at {size_name(view.size)}", marks, "circle")
     rows = [
         (size, times[0], times[1], times[1] / times[0])
         for size, times in zip(SIZES, zip(*least, strict=True), strict=True)
@@ -157,7 +160,8 @@ def _lines_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode)
     alt = f"Time of {op} against message size on both machines. {ratio_sentence(chosen, view, found)}"
     stem = file_stem("trn2model", op, "ultraserver-efa", chosen.axis or "ranks", f"{chosen.members}")
     words = Words(f"{op.capitalize()}: z rings against EFA", _subtitle(chosen), alt, stem)
-    return size_lines(words, plot, ("time, cheapest algorithm", "s"), "top", twin, mode)
+    axes = Axes("message size", "time, cheapest algorithm", "log", "log", "B", "s")
+    return line_chart(words, lines, axes, table=twin, mode=mode, marks=(chosen_size,))
 
 
 def _parts_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode) -> Chart:
@@ -173,7 +177,7 @@ def _parts_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode)
         )
         for name, one in zip(found.names, parts, strict=True)
     ]
-    names = [(PART_NAMES[part], colour) for part, colour in zip(PARTS, _COLOURS, strict=True)]
+    names = [(PART_NAMES[part], RESOURCE_COLOURS[part]) for part in PARTS]
     twin = table(
         ("machine", "part", "time [s]"),
         [(name, PART_NAMES[part], one[part]) for name, one in zip(found.names, parts, strict=True) for part in PARTS],
@@ -183,7 +187,7 @@ def _parts_chart(chosen: Target, view: Exploration, found: Machines, mode: Mode)
     detail = f"{size}, by the busiest resource of each step · {chart_subtitle(chosen)}"
     words = Words(f"What {op} waits for", detail, alt, stem)
     axis = f"time [{'µs' if unit == 'us' else unit}]"
-    return part_rows(words, names, rows, axis, twin, mode)
+    return part_rows(words, names, rows, axis, table=twin, mode=mode)
 
 
 def _subtitle(chosen: Target) -> str:
@@ -211,7 +215,10 @@ def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Conten
     shown = tuple(point for point in points if SIZES[0] <= point.size <= SIZES[-1])
     more = {*sent, view.size, *(point.size for point in shown)}
     found = curves(chosen, view.op, tuple(sorted(more)))
-    plot = [curve_chart(chosen, view, found, shown, sent, quantity, mode) for quantity in ("time", "busbw")]
+    plot = [
+        curve_chart(chosen, view, found, points=shown, sent=sent, quantity=quantity, mode=mode)
+        for quantity in ("time", "busbw")
+    ]
     rows: list[Row] = [tuple(plot)]
     if points:
         rows.append((measured_listing(chosen, view.op, points),))
@@ -238,6 +245,7 @@ def curve_chart(
     chosen: Target,
     view: Exploration,
     found: CollectiveCurves,
+    *,
     points: tuple[Measured, ...],
     sent: Sequence[float],
     quantity: str,
@@ -247,17 +255,23 @@ def curve_chart(
     values = found.times if quantity == "time" else found.busbw
     least = np.min(list(values.values()), axis=0) if quantity == "time" else np.max(list(values.values()), axis=0)
     names = [name for name in ALGORITHM_NAMES if name in values]
-    plot = SizePlot(
-        sizes=tuple(found.message_bytes.tolist()),
-        lines=tuple(SizeLine(ALGORITHM_NAMES[name], tuple(values[name].tolist()), *_STYLES[name]) for name in names),
-        least=tuple(least.tolist()),
+    title, unit = ("time", "s") if quantity == "time" else ("bus bandwidth", "B/s")
+    return line_chart(
+        _words(chosen, view, title),
+        [_curve(name, found.message_bytes.tolist(), values[name].tolist()) for name in names],
+        Axes("message size", title, "log", "log", "B", unit),
+        table=_twin(found, points),
+        mode=mode,
+        least=least.tolist(),
         marks=(*_estimated_marks(chosen, view, sent, quantity), *measured_marks(points, quantity)),
         bands=_bands(chosen, view.op),
-        crossings=tuple(Crossing(size, size_name(size)) for size, _, _ in found.crossovers),
+        crossings=[Crossing(size, size_name(size)) for size, _, _ in found.crossovers],
     )
-    axis = ("time", "s") if quantity == "time" else ("bus bandwidth", "B/s")
-    edge: Literal["top", "bottom"] = "top" if quantity == "time" else "bottom"
-    return size_lines(_words(chosen, view, axis[0]), plot, axis, edge, _twin(found, points), mode)
+
+
+def _curve(name: str, sizes: Sequence[float], values: Sequence[float]) -> Curve:
+    colour, dash, symbol = _STYLES[name]
+    return Curve(ALGORITHM_NAMES[name], sizes, values, colour, dash=dash, symbol=symbol)
 
 
 def _words(chosen: Target, view: Exploration, what: str) -> Words:
@@ -332,18 +346,18 @@ def _bands(chosen: Target, op: str) -> tuple[Band, ...]:
 
 def _metrics(chosen: Target, view: Exploration) -> tuple[Metric, ...]:
     name = algorithm_of(chosen, view)
-    plan = cheapest_plan(chosen.fabric, view.op, chosen.dims, chosen.num_ranks, view.size, chosen.constants, name)
+    way = line_table(chosen, view.op, name).way(view.size)
     time = line_time(chosen, view.op, view.size, name)
-    parts = collective_parts(chosen.fabric, plan, view.size, chosen.constants)
+    parts = collective_parts(chosen.fabric, way, view.size, chosen.constants)
     largest = max(parts, key=lambda part: parts[part])
     metrics = [
-        Metric("Time", duration(time), f"One call of {size_name(view.size)}, {plan.detail}."),
+        Metric("Time", duration(time), f"One call of {size_name(view.size)}, {legs_text(way.legs)}."),
         Metric("Bus bandwidth", _busbw(chosen, view, time), "As nccom-test counts it."),
         Metric("Algorithm bandwidth", bandwidth(view.size / time), "Message size over time."),
         Metric("Waits most for", PART_NAMES[largest], f"{percent(parts[largest] / time)} of the time."),
     ]
     if chosen.fabric.num_links:
-        busy = float((view.size * plan_link_bytes(plan) / chosen.fabric.link_bandwidth).max()) / time
+        busy = float((view.size * way_link_bytes(way) / chosen.fabric.link_bandwidth).max()) / time
         metrics.append(Metric("Busiest link", percent(busy), "Share of the call that it sends at its full rate."))
     return tuple(metrics)
 

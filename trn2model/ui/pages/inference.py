@@ -16,7 +16,7 @@ from trn2model.specs.fields import AUTO
 from trn2model.specs.link import query_string
 from trn2model.specs.plan import MAX_TOKENS
 from trn2model.specs.resolve import Resolved
-from trn2model.specs.scenario import ROWS, Scenario
+from trn2model.specs.scenario import MAX_CONCURRENCY, Scenario
 from trn2model.text import (
     NOTHING,
     bandwidth,
@@ -31,13 +31,13 @@ from trn2model.text import (
 from trn2model.ui import estimates
 from trn2model.ui.charts.bars import Row, row_bars
 from trn2model.ui.charts.chart import Chart
-from trn2model.ui.charts.curves import Axes, Curve, Mark, Region, curves
+from trn2model.ui.charts.colours import time_colour
+from trn2model.ui.charts.curves import Axes, Curve, Mark, Marks, Region, line_chart
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Content, Links, Listing, Metric, Remarks, Verdict
 from trn2model.ui.pages.evidence import profile_links, range_text
-from trn2model.ui.pages.steps import PHASE_COLOURS, PHASE_NAMES, PHASE_SHORT_NAMES, bound_by
+from trn2model.ui.pages.steps import PHASE_NAMES, PHASE_SHORT_NAMES, bound_by, violation_sentence
 from trn2model.ui.pages.training import memory_bar
-from trn2model.ui.pages.verdict import violation_sentence
 from trn2model.ui.pages.words import (
     AXIS_NAMES,
     changed_fields,
@@ -46,6 +46,8 @@ from trn2model.ui.pages.words import (
     linkable,
     machine,
     model_title,
+    parallel_words,
+    time_unit,
 )
 from trn2model.ui.tables import Table, table
 from trn2model.units import from_si
@@ -57,9 +59,7 @@ _LONGEST: Final = 1_048_576
 _HOLLOW: Final = "hollow: does not fit"
 
 
-def interactivity(
-    estimate: ServingEstimate, point: OperatingPoint, max_ttft: float, max_tpot: float, mode: Mode
-) -> Chart:
+def interactivity(estimate: ServingEstimate, point: OperatingPoint, limits: Limits, mode: Mode) -> Chart:
     """Throughput against interactivity over concurrency, with the region that keeps the limits."""
     sweep = estimates.concurrency_sweep(estimate.resolved.scenario, _concurrencies(estimate, point))
     speed = 1.0 / np.asarray(sweep.estimate.tpot_with_stalls)
@@ -72,11 +72,12 @@ def interactivity(
         for n, x, y, fit in zip(running, speed, rate, fits, strict=True)
     ]
     name = f"requests per replica ({_HOLLOW})"
-    line = Curve(name, speed.tolist(), rate.tolist(), [f"{n:,}" for n in running], notes, fits.tolist(), 0)
+    labels = [f"{n:,}" for n in running]
+    line = Curve(name, speed.tolist(), rate.tolist(), 0, notes, labels, fits.tolist())
     marks = _marks(estimate, point)
-    late = float(estimate.ttft) > max_ttft
+    late = float(estimate.ttft) > limits.ttft
     region = Region(
-        f"{duration(max_tpot)} per token or less", x_from=1.0 / max_tpot, limit=f"limit {duration(max_tpot)}"
+        f"{duration(limits.tpot)} per token or less", x_from=1.0 / limits.tpot, limit=f"limit {duration(limits.tpot)}"
     )
     if late:
         region = Region("the first token is late at any concurrency")
@@ -88,10 +89,12 @@ def interactivity(
         f"Output tokens per second and chip against tokens per second of one user, for {running[0]:,} to "
         f"{running[-1]:,} requests per replica; {promise}.",
     )
-    return curves(words, [line], marks, region, _interactivity_axes(), _concurrency_table(sweep, speed), mode)
+    axes = Axes("tokens/s of one user, prefill stalls included", "output tokens/s per chip")
+    twin = _concurrency_table(sweep, speed)
+    return line_chart(words, [line], axes, table=twin, mode=mode, marks=marks, region=region)
 
 
-def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, mode: Mode) -> tuple[Chart, Chart]:
+def context_curves(estimate: ServingEstimate, limits: Limits, mode: Mode) -> tuple[Chart, Chart]:
     """Both latencies over the prompt's length, at the scenario's concurrency."""
     sweep = estimates.context_sweep(estimate.resolved.scenario, _prompts(estimate))
     tokens, room, fits = sweep.values.tolist(), *_columns(sweep, "max_concurrency", "feasible")
@@ -99,12 +102,12 @@ def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, 
     twin = _context_table(sweep)
     charts = []
     for name, key, field, limit, title in (
-        ("Time to first token", "ttft", "ttft", max_ttft, "time to first token [ms]"),
+        ("Time to first token", "ttft", "ttft", limits.ttft, "time to first token [ms]"),
         (
             "Time per output token with stalls",
             "tpot",
             "tpot_with_stalls",
-            max_tpot,
+            limits.tpot,
             "TPOT [ms], prefill stalls included",
         ),
     ):
@@ -114,8 +117,8 @@ def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, 
             f"<b>{n:,} tokens</b><br>{duration(value)}<br>{most:,.0f} requests fit per replica"
             for n, value, most in zip(tokens, values, room, strict=True)
         ]
-        line = Curve(key.upper(), tokens, from_ms(values), labels, notes, fits.tolist(), 0)
-        here = Mark("this scenario", own, from_si(float(getattr(estimate, field)), "ms"), "diamond", 1)
+        line = Curve(key.upper(), tokens, from_ms(values), 0, notes, labels, fits.tolist())
+        here = _mark("this scenario", own, from_si(float(getattr(estimate, field)), "ms"), symbol="diamond", colour=1)
         region = Region(f"{duration(limit)} or less", y_to=from_si(limit, "ms"), limit=f"limit {duration(limit)}")
         ends = (
             f"{duration(float(values[0]))} at {tokens[0]:,} to {duration(float(values[-1]))} at {tokens[-1]:,} tokens"
@@ -124,7 +127,7 @@ def context_curves(estimate: ServingEstimate, max_ttft: float, max_tpot: float, 
             estimate.resolved, f"{key.upper()} over the prompt's length", f"context-{key}", f"{name}: {ends}."
         )
         axes = Axes(f"prompt [tokens] ({_HOLLOW})", title, "log", "log")
-        charts.append(curves(words, [line], [here], region, axes, twin, mode))
+        charts.append(line_chart(words, [line], axes, table=twin, mode=mode, marks=[here], region=region))
     return charts[0], charts[1]
 
 
@@ -139,17 +142,23 @@ def from_ms(seconds: Floats) -> list[float]:
     return [from_si(value, "ms") for value in seconds.tolist()]
 
 
-def _marks(estimate: ServingEstimate, point: OperatingPoint) -> list[Mark]:
+def _mark(name: str, x: float, y: float, *, symbol: str, colour: int) -> Marks:
+    return Marks(name, (Mark(x, y, name),), symbol, colour=colour)
+
+
+def _marks(estimate: ServingEstimate, point: OperatingPoint) -> list[Marks]:
     """The scenario itself, and the best point within the limits if there is one."""
     requests = estimate.resolved.requests
     own = f"this scenario: {count(float(requests.concurrency))}"
     if requests.compiled_batch != requests.concurrency:
         own += f", graph of {count(float(requests.compiled_batch))}"
     speed = 1.0 / float(estimate.tpot_with_stalls)
-    marks = [Mark(own, speed, float(estimate.output_tokens_per_s_per_chip), "diamond", 1)]
+    marks = [_mark(own, speed, float(estimate.output_tokens_per_s_per_chip), symbol="diamond", colour=1)]
     if point.concurrency:
         best = f"best within the limits: {point.concurrency:,}"
-        marks.append(Mark(best, 1.0 / point.tpot_with_stalls, point.output_tokens_per_s_per_chip, "star", 2))
+        marks.append(
+            _mark(best, 1.0 / point.tpot_with_stalls, point.output_tokens_per_s_per_chip, symbol="star", colour=2)
+        )
     return marks
 
 
@@ -160,7 +169,7 @@ def _columns(sweep: ServingSweep, *names: str) -> list[Floats]:
 def _concurrencies(estimate: ServingEstimate, point: OperatingPoint) -> tuple[int, ...]:
     """What fits, the scenario's own concurrency, and powers of two up to it and to the first that does not fit."""
     most, own = max(point.max_concurrency, 1), int(estimate.resolved.requests.concurrency)
-    reach = max(min(2 * point.max_concurrency, int(ROWS["concurrency"].maximum)), own)
+    reach = max(min(2 * point.max_concurrency, MAX_CONCURRENCY), own)
     powers = 2 ** np.arange(reach.bit_length())
     return tuple(np.union1d(powers, [most, own]).tolist())
 
@@ -172,10 +181,6 @@ def _prompts(estimate: ServingEstimate) -> tuple[int, ...]:
     room = MAX_TOKENS - int(estimate.resolved.requests.output_tokens)
     powers = 2 ** np.arange(_SHORTEST.bit_length() - 1, max(own, min(context, room)).bit_length())
     return tuple(np.union1d(powers, [own]).tolist())
-
-
-def _interactivity_axes() -> Axes:
-    return Axes("tokens/s of one user, prefill stalls included", "output tokens/s per chip")
 
 
 def _context_table(sweep: ServingSweep) -> Table:
@@ -210,7 +215,6 @@ def _concurrency_table(sweep: ServingSweep, speed: Floats) -> Table:
     return table(columns, list(rows))
 
 
-_MS_BELOW: Final = 2.0
 #: What the configuration names where it is not at its default.
 _ENGINE_FIELDS: Final = (
     "weight_dtype",
@@ -266,8 +270,8 @@ def content(estimate: ServingEstimate, mode: Mode, limits: Limits) -> Content:
         rows=(
             (Links("Kinds of request", presets(scenario, limits)), profile_links(estimate)),
             (phase_rows(estimate, "prefill", mode), phase_rows(estimate, "decode", mode)),
-            (memory_bar(estimate, mode), interactivity(estimate, point, limits.ttft, limits.tpot, mode)),
-            context_curves(estimate, limits.ttft, limits.tpot, mode),
+            (memory_bar(estimate, mode), interactivity(estimate, point, limits, mode)),
+            context_curves(estimate, limits, mode),
             (_communication(estimate),),
             (Remarks("Assumptions behind these numbers", tuple(estimate.assumptions)),),
         ),
@@ -347,12 +351,12 @@ def phase_rows(estimate: ServingEstimate, phase: str, mode: Mode) -> Chart:
     """Time of a phase part by part, each bar beginning where the last one ended."""
     parts = {name: float(part) for name, part in estimate.time[phase].items() if float(part) > 0}
     total = sum(parts.values())
-    unit = "ms" if total < _MS_BELOW else "s"
+    unit = time_unit(total)
     rows, start = [], 0.0
     for name, part in parts.items():
         value = from_si(part, unit)
         label = f"{duration(part)} · {percent(part / total, 2)}"
-        rows.append(Row(PHASE_SHORT_NAMES.get(name, name), start, value, label, PHASE_COLOURS.get(name, 9)))
+        rows.append(Row(PHASE_SHORT_NAMES.get(name, name), start, value, label, time_colour(name)))
         start += value
     title, detail = "Time to first token by part", f"{duration(total)} in all"
     if phase == "decode":
@@ -361,24 +365,20 @@ def phase_rows(estimate: ServingEstimate, phase: str, mode: Mode) -> Chart:
         title, detail = "Decode step by part", f"{duration(total)} in all{guessed}"
     listed = ", ".join(f"{PHASE_NAMES.get(name, name)} {percent(part / total, 2)}" for name, part in parts.items())
     twin = [(PHASE_NAMES.get(name, name), part, part / total) for name, part in parts.items()]
-    words = chart_words(estimate.resolved, title, phase, f"{title}, {detail}: {listed}.", detail)
+    words = chart_words(estimate.resolved, title, phase, f"{title}, {detail}: {listed}.", detail=detail)
     axis = f"time from the start [{unit}], parts added up"
     whole = table(("part", "time [s]", "share of phase"), [*twin, ("total", total, 1.0)])
-    return row_bars(words, rows, axis, None, whole, mode)
+    return row_bars(words, rows, axis, table=whole, mode=mode)
 
 
 def configuration(resolved: Resolved) -> str:
     """What was estimated, with automatic values decided."""
-    scenario, plan, requests = resolved.scenario, resolved.plan, resolved.requests
-    degrees = [(axis, float(getattr(plan, axis))) for axis in AXIS_NAMES]
-    shown = [f"{axis} {count(size)}" for axis, size in degrees if size > 1] or ["one rank"]
-    sparse = "dense" if scenario.sparsity == "dense" else f"sparse {scenario.sparsity}"
+    scenario, requests = resolved.scenario, resolved.requests
     return " · ".join(
         (
             model_title(scenario.model),
             machine(scenario),
-            " ".join(shown),
-            f"{scenario.precision} {sparse}",
+            *parallel_words(resolved),
             f"{count(float(requests.input_tokens))} tokens in (bucket {count(float(requests.context_bucket))})",
             f"{count(float(requests.output_tokens))} out",
             f"{number_of_requests(float(requests.concurrency))} per replica (graph of "

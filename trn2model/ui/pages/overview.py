@@ -11,8 +11,8 @@ from trn2model.specs.scenario import Scenario
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Content, Links, Remarks
 from trn2model.ui.pages.evidence import profile_links
+from trn2model.ui.pages.steps import training_verdict
 from trn2model.ui.pages.training import memory_bar, metrics, step_time_bar
-from trn2model.ui.pages.verdict import training_verdict
 from trn2model.ui.pages.words import configuration
 
 

@@ -16,7 +16,7 @@ from trn2model.specs.plan import MAX_TOKENS
 from trn2model.text import NOTHING, capacity, count, duration, number_of_requests, percent
 from trn2model.ui import estimates
 from trn2model.ui.charts.chart import Chart
-from trn2model.ui.charts.curves import Axes, Curve, curves
+from trn2model.ui.charts.curves import Axes, Curve, line_chart
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Listing
 from trn2model.ui.pages.words import chart_words
@@ -81,8 +81,7 @@ def in_system(estimate: ServingEstimate, trace: ServingTrace, mode: Mode) -> Cha
         at = np.linspace(trace.arrival[0], steps.time[-1], _MOST_POINTS)
         values = steps.value[np.maximum(np.searchsorted(steps.time, at, side="right") - 1, 0)]
         notes = [f"{name}: {value:,.0f} at {duration(moment)}" for moment, value in zip(at, values, strict=True)]
-        blank = [""] * len(at)
-        lines.append(Curve(name, at.tolist(), values.tolist(), blank, notes, [True] * len(at), colour, markers=False))
+        lines.append(Curve(name, at.tolist(), values.tolist(), colour, notes, markers=False))
         rows += [(name, moment, value) for moment, value in zip(at, values, strict=True)]
     most = max(trace.number_in_system().value)
     words = chart_words(
@@ -92,7 +91,7 @@ def in_system(estimate: ServingEstimate, trace: ServingTrace, mode: Mode) -> Cha
         f"Requests in the system over the run, at most {most:,.0f}.",
     )
     axes = Axes("time [s]", "requests, all replicas")
-    return curves(words, lines, [], None, axes, table(("curve", "time [s]", "requests"), rows), mode)
+    return line_chart(words, lines, axes, table=table(("curve", "time [s]", "requests"), rows), mode=mode)
 
 
 def _text(seconds: float) -> str:

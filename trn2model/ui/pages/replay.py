@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn2model.model.training.step import TrainingEstimate
-from trn2model.network.loads import cheapest_plan, planned_steps
+from trn2model.network.loads import way_steps
 from trn2model.network.placement import group_ranks
-from trn2model.simulate.collectives import replay
+from trn2model.simulate.collectives import ReplayStep, replay
 from trn2model.specs.topology import AXES, Fabric
-from trn2model.text import duration, percent, significant, traffic
+from trn2model.text import duration, percent, significant, size_name, traffic
 from trn2model.ui.charts.chart import Chart, Words, file_stem
 from trn2model.ui.charts.fabric import ChipMark, LinkMark, Torus, torus_planes
-from trn2model.ui.charts.sizes import size_name
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.collective import (
     ALGORITHM_NAMES,
@@ -27,6 +26,8 @@ from trn2model.ui.pages.collective import (
     Target,
     algorithm_of,
     chart_subtitle,
+    legs_text,
+    line_table,
     target,
 )
 from trn2model.ui.pages.content import Block, Content, Listing, Metric, Verdict
@@ -53,9 +54,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Score:
-    """All steps of one call by one algorithm."""
+    """All steps of one call, and how it runs in words."""
 
-    detail: str
+    how: str
     steps: tuple[Step, ...]
     played: bool
 
@@ -75,19 +76,29 @@ def score(estimate: TrainingEstimate, view: Exploration) -> Score:
 
 @lru_cache(maxsize=32)
 def _score(chosen: Target, op: str, size: float, algorithm: str) -> Score:
-    where = (chosen.fabric, op, chosen.dims, chosen.num_ranks, size, chosen.constants, algorithm)
-    plan = cheapest_plan(*where)
-    partners = chosen.members if plan.algorithm == "mesh" else 1
-    count = sum(float(stage.count.sum()) for stage, _ in plan.stages)
+    way = line_table(chosen, op, algorithm).way(size)
+    partners = chosen.members if way.algorithm == "mesh" else 1
+    count = sum(float(stage.count.sum()) for stage, _ in way.stages)
+    how = legs_text(way.legs)
     if max(count, partners) * chosen.num_ranks > _PLAYED:
-        steps = planned_steps(chosen.fabric, plan, size, chosen.constants)
-        return Score(plan.detail, tuple(Step(plan.detail, one.link_bytes, one.time, None) for one in steps), False)
-    played = replay(*where, plan.detail)
-    return Score(
-        plan.detail,
-        tuple(Step(one.label, one.link_bytes, one.time, len(one.source)) for one in played.steps),
-        True,
+        steps = way_steps(chosen.fabric, way, size, chosen.constants)
+        return Score(how, tuple(Step(how, one.link_bytes, one.time, None) for one in steps), False)
+    played = replay(
+        chosen.fabric,
+        op,
+        chosen.dims,
+        chosen.num_ranks,
+        message_bytes=size,
+        constants=chosen.constants,
+        legs=way.legs,
     )
+    listed = (Step(_step_text(one), one.link_bytes, one.time, len(one.source)) for one in played.steps)
+    return Score(how, tuple(listed), True)
+
+
+def _step_text(step: ReplayStep) -> str:
+    name = OPERATION_NAMES[step.op]
+    return f"{name}, {legs_text((step.leg,))}, step {step.number}" if step.leg else name
 
 
 def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Content:
@@ -98,7 +109,7 @@ def content(estimate: TrainingEstimate, mode: Mode, view: Exploration) -> Conten
     chosen, number = target(estimate, view), min(view.step, len(found.steps))
     blocks: list[Block] = []
     if chosen.fabric.interconnect == "torus" and chosen.fabric.num_links:
-        blocks.append(_picture(chosen, view, found, number, mode))
+        blocks.append(_picture(chosen, view, found, number, mode=mode))
     rows = (tuple(blocks),) if blocks else ()
     verdict = Verdict(sentence(chosen, found, number), "plain")
     return Content(TITLE, "", verdict, _metrics(chosen, found, number), (*rows, (_listing(chosen, view, found),)))
@@ -133,7 +144,7 @@ def _metrics(chosen: Target, found: Score, number: int) -> tuple[Metric, ...]:
     )
 
 
-def _picture(chosen: Target, view: Exploration, found: Score, number: int, mode: Mode) -> Chart:
+def _picture(chosen: Target, view: Exploration, found: Score, number: int, *, mode: Mode) -> Chart:
     net, step = chosen.fabric, found.steps[number - 1]
     unit = next((one for one in _UNITS if from_si(found.fullest, one) >= 1.0), "B")
     torus = Torus(
@@ -148,14 +159,16 @@ def _picture(chosen: Target, view: Exploration, found: Score, number: int, mode:
     name = f"One step of {op} by {ALGORITHM_NAMES[algorithm_of(chosen, view)]}"
     moment = f"step {number} of {len(found.steps)}"
     place = "system 0 · " if net.num_domains > 1 else ""
-    stem = file_stem("trn2model", op, found.detail, f"{chosen.members}", "step", f"{number}")
+    stem = file_stem("trn2model", op, found.how, f"{chosen.members}", "step", f"{number}")
     words = Words(
         name,
         f"{moment} · {size_name(view.size)} · {place}{chart_subtitle(chosen)}",
         f"{name}. {sentence(chosen, found, number)}",
         stem,
     )
-    return torus_planes(words, torus, "bytes against the fullest link of any step", _twin(net, found, number), mode)
+    return torus_planes(
+        words, torus, "bytes against the fullest link of any step", table=_twin(net, found, number), mode=mode
+    )
 
 
 def _chips(chosen: Target) -> tuple[ChipMark, ...]:
@@ -216,9 +229,7 @@ def _listing(chosen: Target, view: Exploration, found: Score) -> Listing:
         if found.played
         else "From the loads of the closed form: playing so many transfers would take seconds."
     )
-    note = (
-        f"{OPERATION_NAMES[view.op].capitalize()} of {size_name(view.size)} over {chosen.words}, {found.detail}. {how}"
-    )
+    note = f"{OPERATION_NAMES[view.op].capitalize()} of {size_name(view.size)} over {chosen.words}, {found.how}. {how}"
     return Listing("All steps", note, table(("step", "what", "time", "fullest link", "all links"), rows))
 
 

@@ -13,7 +13,7 @@ from trn2model.specs.scenario import Scenario
 from trn2model.text import NOTHING, bandwidth, capacity, count, duration, percent, significant
 from trn2model.ui import estimates
 from trn2model.ui.charts.chart import Chart
-from trn2model.ui.charts.curves import Axes, Curve, Mark, curves
+from trn2model.ui.charts.curves import Axes, Curve, Mark, Marks, line_chart
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Listing
 from trn2model.ui.pages.words import chart_words
@@ -33,7 +33,8 @@ def scaling_chart(estimate: TrainingEstimate, mode: Mode) -> Chart | None:
         return None
     lines = [_line(curve, scenario) for curve in found]
     chips = float(estimate.resolved.system.num_chips * scenario.count)
-    here = Mark("this plan", chips, float(estimate.tokens_per_s_per_chip), "star", 5)
+    spot = Mark(chips, float(estimate.tokens_per_s_per_chip), "this plan")
+    here = Marks("this plan", (spot,), "star", colour=5)
     alt = "Tokens per second and chip over chips. " + " ".join(_sentence(curve) for curve in found)
     rows = [row for curve in found for row in _rows(curve)]
     columns = (
@@ -52,7 +53,7 @@ def scaling_chart(estimate: TrainingEstimate, mode: Mode) -> Chart | None:
     )
     words = chart_words(estimate.resolved, "Scaling over chips", "scaling", alt)
     axes = Axes("chips (hollow: does not fit)", "tokens per second and chip", "log", "linear")
-    return curves(words, lines, (here,), None, axes, table(columns, rows), mode)
+    return line_chart(words, lines, axes, table=table(columns, rows), mode=mode, marks=(here,))
 
 
 def run_listing(estimate: TrainingEstimate) -> Listing:

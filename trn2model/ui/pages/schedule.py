@@ -13,18 +13,17 @@ from trn2model.simulate.pipeline import MemoryTimeline, PipelineTrace, memory_ti
 from trn2model.text import capacity, duration, percent
 from trn2model.ui.charts.bars import Limit
 from trn2model.ui.charts.chart import Chart
+from trn2model.ui.charts.colours import memory_colour, time_colour
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.charts.timeline import Layer, Peak, Tasks, gantt, layers
-from trn2model.ui.pages.steps import MEMORY_COLOURS
-from trn2model.ui.pages.words import chart_words, rank_name
+from trn2model.ui.pages.words import chart_words, time_unit
 from trn2model.ui.tables import table
 from trn2model.units import from_si
 
-#: Kind of task -> what it is called and its place in the palette.
-_KINDS: Final = (("forward", 0), ("backward", 1), ("weight gradient", 2))
+#: Kinds of task, in the order of their codes.
+_KINDS: Final = ("forward", "backward", "weight gradient")
 _MOST_BARS: Final = 3200
 _MOST_POINTS: Final = 400
-_MS_BELOW: Final = 2.0
 #: Shade of the chunks of an interleaved stage in turn.
 _SHADES: Final = (1.0, 0.62)
 
@@ -37,7 +36,7 @@ def schedule_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
     trace = simulate_step(estimate, shown)
     per_stage = len(trace.stage) / stages
     rows = _shown_stages(stages, max(int(_MOST_BARS / per_stage), 2))
-    unit = "ms" if trace.total_time < _MS_BELOW else "s"
+    unit = time_unit(trace.total_time)
     names = [f"stage {stage + 1}" for stage in rows]
     tasks = [_tasks(trace, code, rows, unit) for code in range(len(_KINDS))]
     part = f"{shown} of {whole} microbatches" if shown < whole else f"{whole} microbatches"
@@ -54,9 +53,10 @@ def schedule_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
         ("stage", "busy [s]", "waits [s]", "busy share", "chunks held at most", "their activations [B]"),
         [(stage + 1, *times, *most) for stage, (times, most) in enumerate(zip(work, held, strict=True))],
     )
-    words = chart_words(estimate.resolved, "Pipeline schedule", "schedule", alt, part)
+    words = chart_words(estimate.resolved, "Pipeline schedule", "schedule", alt, detail=part)
+    axis = f"time from the start of the step [{unit}]{cut}{some}"
     extent = from_si(trace.total_time, unit)
-    return gantt(words, names, tasks, f"time from the start of the step [{unit}]{cut}{some}", extent, twin, mode)
+    return gantt(words, names, tasks, axis_title=axis, extent=extent, table=twin, mode=mode)
 
 
 def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -67,14 +67,14 @@ def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
     shown = whole if gpipe else _shown_microbatches(int(plan.pp), whole)
     cut = f", {shown} of {whole} microbatches" if shown < whole else ""
     line = memory_timeline(estimate, simulate_step(estimate, shown))
-    unit = "ms" if line.step_time < _MS_BELOW else "s"
+    unit = time_unit(line.step_time)
     times, held = _thinned(line)
     fixed = [
-        Layer(name.replace("_", " "), [from_si(size, "GiB")] * len(times), MEMORY_COLOURS.get(name, 9))
+        Layer(name.replace("_", " "), [from_si(size, "GiB")] * len(times), memory_colour(name))
         for name, size in line.fixed.items()
     ]
-    stack = [*fixed, Layer("activations", [from_si(v, "GiB") for v in held], MEMORY_COLOURS["activations"])]
-    rank = rank_name(estimate.resolved)
+    stack = [*fixed, Layer("activations", [from_si(v, "GiB") for v in held], memory_colour("activations"))]
+    rank = estimate.resolved.core.rank_name
     limit = Limit(from_si(line.capacity_bytes, "GiB"), f"capacity {capacity(line.capacity_bytes)} per {rank}")
     peak = Peak(
         from_si(line.peak_time, unit),
@@ -90,10 +90,11 @@ def memory_chart(estimate: TrainingEstimate, mode: Mode) -> Chart:
         [(t, v, v + sum(line.fixed.values())) for t, v in zip(times, held, strict=True)],
     )
     words = chart_words(
-        estimate.resolved, "HBM over the step", "hbm-over-time", alt, f"stage {line.stage + 1} of {int(plan.pp)}"
+        estimate.resolved, "HBM over the step", "hbm-over-time", alt, detail=f"stage {line.stage + 1} of {int(plan.pp)}"
     )
     axes = (f"time from the start of the step [{unit}]{cut}", f"GiB per {rank}")
-    return layers(words, [from_si(float(t), unit) for t in times], stack, limit, peak, axes, twin, mode)
+    shown_times = [from_si(float(t), unit) for t in times]
+    return layers(words, shown_times, stack, limit=limit, peak=peak, axes=axes, table=twin, mode=mode)
 
 
 def _moment(time: float) -> str:
@@ -113,7 +114,7 @@ def _shown_stages(stages: int, most: int) -> list[int]:
 
 
 def _tasks(trace: PipelineTrace, code: int, rows: list[int], unit: str) -> Tasks:
-    name, colour = _KINDS[code]
+    name = _KINDS[code]
     place = {stage: row for row, stage in enumerate(rows)}
     chosen = [i for i in np.flatnonzero(trace.kind == code).tolist() if int(trace.stage[i]) in place]
     starts, ends = trace.start[chosen], trace.end[chosen]
@@ -129,7 +130,7 @@ def _tasks(trace: PipelineTrace, code: int, rows: list[int], unit: str) -> Tasks
             f"stage {s} {name}, microbatch {m}{inner.format(c)}: {duration(float(b - a))} from {duration(float(a))}"
             for s, m, c, a, b in zip(stage, microbatch, chunk, starts, ends, strict=True)
         ],
-        colour=colour,
+        colour=time_colour(name),
         shades=[_SHADES[(int(c) - 1) % len(_SHADES)] for c in chunk],
     )
 

@@ -1,4 +1,4 @@
-"""Parts of a training step and of the serving phases, in the order, names and colours every page shares."""
+"""Parts of a training step and of the serving phases: their names, what binds them, and the verdict on a plan."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Final
 import numpy as np
 
 from trn2model.model.operators import ENGINES
+from trn2model.model.result import Violation
 from trn2model.model.serving.passes import Pass
 from trn2model.model.serving.steady import ServingEstimate
 from trn2model.model.training.step import TrainingEstimate
+from trn2model.text import capacity, count, duration, percent, quantity
+from trn2model.ui.pages.content import Verdict
 
 #: part of the step -> what it is called
 PART_NAMES: Final = {
@@ -39,31 +42,6 @@ SHORT_NAMES: Final = {
     "bubble": "bubble",
     "optimizer": "optimizer",
     "fixed": "fixed",
-}
-#: place in the palette; compute is blue, communication warm
-PART_COLOURS: Final = {
-    "forward": 0,
-    "backward": 4,
-    "recompute": 2,
-    "tp_exposed": 5,
-    "cp_exposed": 1,
-    "ep_exposed": 3,
-    "pp_exposed": 7,
-    "dp_exposed": 6,
-    "bubble": 9,
-    "optimizer": 8,
-    "fixed": 9,
-}
-#: part of HBM -> place in the palette
-MEMORY_COLOURS: Final = {
-    "weights": 0,
-    "gradients": 1,
-    "optimizer": 2,
-    "activations": 3,
-    "logits": 4,
-    "buffers": 5,
-    "kv_cache": 8,
-    "reserve": 9,
 }
 _ATTENTION: Final = ("attention",)
 GROUPS: Final = ("weight GEMM", "attention", "element-wise")
@@ -162,29 +140,14 @@ PHASE_SHORT_NAMES: Final = {
     "kv_transfer": "KV transfer",
     "wait": "stage wait",
 }
-#: place in the palette; compute is blue, communication warm
-PHASE_COLOURS: Final = {
-    "gemm": 0,
-    "attention": 4,
-    "elementwise": 2,
-    "head": 2,
-    "tp": 5,
-    "cp": 1,
-    "ep": 3,
-    "pp": 8,
-    "kv_transfer": 8,
-    "draft": 6,
-    "wait": 9,
-    "fixed": 9,
-    "request": 9,
-}
 _ENGINE_WORDS: Final = {
     "tensor": "the Tensor engine",
     "vector": "the Vector engine",
     "scalar": "the Scalar engine",
     "hbm": "HBM bandwidth",
 }
-_COMPUTE: Final = ("gemm", "attention", "elementwise", "head")
+#: parts of a step and of a phase in which engines compute
+_COMPUTE: Final = {"forward", "backward", "recompute", "gemm", "attention", "elementwise", "head"}
 
 
 def bound_by(estimate: ServingEstimate, phase: str) -> tuple[str, float]:
@@ -202,3 +165,45 @@ def _engine_times(one: Pass) -> dict[str, float]:
     spent = np.asarray(one.operators.time * one.operator_count, dtype=np.float64)
     bound = np.asarray(one.operators.bound)
     return {engine: float(spent[bound == code].sum()) for code, engine in enumerate(ENGINES)}
+
+
+def training_verdict(estimate: TrainingEstimate) -> Verdict:
+    """Whether the plan trains, how fast, and what it waits for."""
+    if not estimate.feasible:
+        return Verdict(" ".join(violation_sentence(violation) for violation in estimate.violations), "bad")
+    memory = estimate.memory
+    fill = float(memory.used_bytes) / memory.capacity_bytes
+    return Verdict(
+        f"Fits: {percent(fill)} of HBM ({capacity(float(memory.used_bytes))} of {capacity(memory.capacity_bytes)}). "
+        f"{count(float(estimate.tokens_per_s))} tokens/s, MFU {percent(float(estimate.mfu))}, "
+        f"a step takes {duration(float(estimate.step_time))}. {bound_sentence(estimate)}",
+        "good",
+    )
+
+
+def violation_sentence(violation: Violation) -> str:
+    """What does not fit, by how much, and what would help."""
+    return (
+        f"Does not fit: {violation.resource} needs {_amount(violation.demand, violation.unit)}, the limit is "
+        f"{_amount(violation.limit, violation.unit)} ({percent(violation.demand / violation.limit)}). "
+        f"To fix it: {violation.remedy}."
+    )
+
+
+def bound_sentence(estimate: TrainingEstimate) -> str:
+    """What takes most of the step, and the largest part that is not compute."""
+    whole = float(estimate.step_time)
+    parts = {name: float(part) for name, part in estimate.time.items()}
+    compute = sum(part for name, part in parts.items() if name in _COMPUTE)
+    other = max((name for name in parts if name not in _COMPUTE), key=lambda name: parts[name])
+    waiting = f"{PART_NAMES.get(other, other)} ({percent(parts[other] / whole)} of the step)"
+    if parts[other] > compute:
+        return f"Bound by {waiting}."
+    engines = engine_times(estimate)
+    first = max(ENGINES, key=lambda engine: engines[engine])
+    computing = f"{_ENGINE_WORDS[first]} (compute is {percent(compute / whole)} of the step)"
+    return f"Bound by {computing}; next comes {waiting}."
+
+
+def _amount(value: float, unit: str) -> str:
+    return capacity(value) if unit == "B" else quantity(value, unit)

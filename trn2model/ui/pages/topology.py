@@ -19,7 +19,7 @@ from trn2model.ui.charts.chart import Chart, Words
 from trn2model.ui.charts.fabric import ChipMark, LinkMark, PortMark, Torus, switch_ports, torus_planes
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Content, Listing, Metric, Verdict
-from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration, rank_name
+from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration
 from trn2model.ui.tables import Cell, Table, table
 from trn2model.units import from_si
 
@@ -202,11 +202,11 @@ def content(estimate: TrainingEstimate, mode: Mode, view: View) -> Content:
         configuration=configuration(estimate.resolved),
         verdict=Verdict(_verdict(estimate, view, groups, load), "plain"),
         metrics=_metrics(estimate, load),
-        rows=((picture(estimate, view, groups, load, mode),), tuple(listings)),
+        rows=((picture(estimate, view, groups, load, mode=mode),), tuple(listings)),
     )
 
 
-def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load: Traffic, mode: Mode) -> Chart:
+def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load: Traffic, *, mode: Mode) -> Chart:
     """The system as it is wired: torus planes, accelerators on a switch, or one chip's cores."""
     fabric = estimate.network.fabric
     title = "busy share of the step" if view.basis == "utilisation" else "bytes against the fullest link"
@@ -221,12 +221,12 @@ def picture(estimate: TrainingEstimate, view: View, groups: Groups | None, load:
             view.planes_per_row,
             "% of the step" if view.basis == "utilisation" else "GB a step",
         )
-        return torus_planes(words, torus, title, twin, mode)
+        return torus_planes(words, torus, title, table=twin, mode=mode)
     if fabric.interconnect == "switch":
         name = "NVSwitch" if estimate.resolved.system.chip.family == "gpu" else "NeuronSwitch"
-        return switch_ports(words, _port_marks(fabric, view, groups, load), name, title, twin, mode)
+        return switch_ports(words, _port_marks(fabric, view, groups, load), name, title, table=twin, mode=mode)
     cores = tuple(_core_mark(rank, view, groups) for rank in range(fabric.ranks_per_chip))
-    return switch_ports(words, cores, "", title, _core_table(fabric, groups), mode)
+    return switch_ports(words, cores, "", title, table=_core_table(fabric, groups), mode=mode)
 
 
 def _chip_marks(fabric: Fabric, view: View, groups: Groups | None) -> tuple[ChipMark, ...]:
@@ -356,7 +356,7 @@ def _group_list(groups: Groups, view: View) -> Listing:
 
 
 def _verdict(estimate: TrainingEstimate, view: View, groups: Groups | None, load: Traffic) -> str:
-    rank = rank_name(estimate.resolved)
+    rank = estimate.resolved.core.rank_name
     said = []
     if groups:
         plural = "groups" if groups.number > 1 else "group"
@@ -407,6 +407,6 @@ def _words(estimate: TrainingEstimate, view: View, load: Traffic) -> Words:
     fabric = estimate.network.fabric
     what = "all axes" if view.axis == ALL else AXIS_NAMES[view.axis]
     number = f"system {view.domain}" if fabric.num_domains > 1 else ""
-    title = f"Link load of {what}" if fabric.num_links else f"The {rank_name(estimate.resolved)}s of one chip"
+    title = f"Link load of {what}" if fabric.num_links else f"The {estimate.resolved.core.rank_name}s of one chip"
     alt = f"{title}. " + (hottest_sentence(fabric, load) if load.bytes.any() else "No bytes on links.")
-    return chart_words(estimate.resolved, title, f"topology-{view.axis}", alt, number)
+    return chart_words(estimate.resolved, title, f"topology-{view.axis}", alt, detail=number)

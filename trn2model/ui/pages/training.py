@@ -12,20 +12,19 @@ from trn2model.network.ways import ALGORITHMS
 from trn2model.specs.resolve import Resolved
 from trn2model.text import NOTHING, bandwidth, capacity, count, duration, percent, significant, traffic
 from trn2model.ui.charts.bars import Limit, Part, Row, overlap_bars, row_bars, stacked_bar
-from trn2model.ui.charts.chart import Chart
+from trn2model.ui.charts.chart import Chart, Words
+from trn2model.ui.charts.colours import memory_colour, time_colour
 from trn2model.ui.charts.style import Mode
 from trn2model.ui.pages.content import Content, Listing, Metric, Remarks
 from trn2model.ui.pages.evidence import profile_links, range_text
 from trn2model.ui.pages.scaling import run_listing, scaling_chart
 from trn2model.ui.pages.schedule import memory_chart, schedule_chart
-from trn2model.ui.pages.steps import MEMORY_COLOURS, PART_COLOURS, PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows
-from trn2model.ui.pages.verdict import training_verdict
-from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration, rank_name
+from trn2model.ui.pages.steps import PART_NAMES, SHORT_NAMES, OperatorRow, operator_rows, training_verdict
+from trn2model.ui.pages.words import AXIS_NAMES, chart_words, configuration, time_unit
 from trn2model.ui.tables import Table, table
 from trn2model.units import from_si
 
 _SHOWN_OPERATORS: Final = 14
-_MS_BELOW: Final = 2.0
 
 
 def content(estimate: TrainingEstimate, mode: Mode) -> Content:
@@ -57,7 +56,7 @@ def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
     low, high = (float(bound) for bound in estimate.step_time_range)
     step, rate, mfu = (float(part) for part in (estimate.step_time, estimate.tokens_per_s, estimate.mfu))
     memory, cost = estimate.memory, estimate.cost
-    rank = rank_name(estimate.resolved)
+    rank = estimate.resolved.core.rank_name
     per_token = cost.usd_per_million_tokens
     return (
         Metric("Step time", duration(step), _range_help(low, high), range_text((low, high))),
@@ -89,35 +88,31 @@ def metrics(estimate: TrainingEstimate) -> tuple[Metric, ...]:
 
 def step_time_rows(estimate: TrainingEstimate, mode: Mode) -> Chart:
     """Step time part by part, each bar beginning where the last one ended."""
-    unit, parts = _scaled_parts(estimate)
-    total = sum(value for _, value in parts)
-    rows, start = [], 0.0
-    for name, value in parts:
-        label = f"{duration(float(estimate.time[name]))} · {percent(value / total, 2)}"
-        rows.append(Row(SHORT_NAMES.get(name, name), start, value, label, PART_COLOURS.get(name, 9)))
-        start += value
-    words = chart_words(estimate.resolved, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
-    return row_bars(words, rows, f"time from the start of the step [{unit}]", None, _time_table(estimate), mode)
+    unit, rows, start = time_unit(float(estimate.step_time)), [], 0.0
+    for name, part in _spent(estimate).items():
+        label, length = f"{duration(part)} · {_share(estimate, part)}", from_si(part, unit)
+        rows.append(Row(SHORT_NAMES.get(name, name), start, length, label, time_colour(name)))
+        start += length
+    axis = f"time from the start of the step [{unit}]"
+    return row_bars(_time_words(estimate), rows, axis, table=_time_table(estimate), mode=mode)
 
 
 def step_time_bar(estimate: TrainingEstimate, mode: Mode) -> Chart:
     """Step time as one bar of parts."""
-    unit, parts = _scaled_parts(estimate)
-    total = sum(value for _, value in parts)
-    segments = [
-        Part(SHORT_NAMES.get(name, name), value, percent(value / total, 2), PART_COLOURS.get(name, 9))
-        for name, value in parts
+    unit = time_unit(float(estimate.step_time))
+    parts = [
+        Part(SHORT_NAMES.get(name, name), from_si(part, unit), _share(estimate, part), time_colour(name))
+        for name, part in _spent(estimate).items()
     ]
-    words = chart_words(estimate.resolved, "Step time by part", "step-time", _parts_alt(estimate, parts, total))
-    return stacked_bar(words, segments, f"step time [{unit}]", None, _time_table(estimate), mode)
+    return stacked_bar(_time_words(estimate), parts, f"step time [{unit}]", table=_time_table(estimate), mode=mode)
 
 
 def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Chart:
     """HBM of one rank by part against its capacity."""
-    memory, rank = estimate.memory, rank_name(estimate.resolved)
+    memory, rank = estimate.memory, estimate.resolved.core.rank_name
     sizes = {name: float(size) for name, size in memory.parts.items()}
     segments = [
-        Part(name.replace("_", " "), from_si(size, "GiB"), capacity(size), MEMORY_COLOURS.get(name, 9))
+        Part(name.replace("_", " "), from_si(size, "GiB"), capacity(size), memory_colour(name))
         for name, size in sizes.items()
     ]
     limit = Limit(from_si(memory.capacity_bytes, "GiB"), f"capacity {capacity(memory.capacity_bytes)} per {rank}")
@@ -128,8 +123,8 @@ def memory_bar(estimate: TrainingEstimate | ServingEstimate, mode: Mode) -> Char
     rows = [(name, size, size / memory.capacity_bytes) for name, size in sizes.items()]
     rows.append(("used", used, used / memory.capacity_bytes))
     twin = table(("part", "size [B]", "share of capacity"), rows)
-    words = chart_words(estimate.resolved, f"HBM of one {rank}", "hbm", alt, "heaviest stage")
-    return stacked_bar(words, segments, "GiB", limit, twin, mode)
+    words = chart_words(estimate.resolved, f"HBM of one {rank}", "hbm", alt, detail="heaviest stage")
+    return stacked_bar(words, segments, "GiB", limit, table=twin, mode=mode)
 
 
 def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
@@ -140,7 +135,7 @@ def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
         Row(row.name, 0.0, from_si(row.hbm_bytes / row.time, "GB/s"), _hbm_label(row, core.hbm_bandwidth), 0)
         for row in rows[:_SHOWN_OPERATORS]
     ]
-    rank = rank_name(estimate.resolved)
+    rank = estimate.resolved.core.rank_name
     limit = Limit(from_si(core.hbm_bandwidth, "GB/s"), f"peak {bandwidth(core.hbm_bandwidth)} per {rank}")
     mean = float(estimate.hbm_bandwidth_utilization)
     alt = f"HBM bandwidth used per {rank}: {percent(mean)} of the peak over the whole step."
@@ -170,22 +165,22 @@ def hbm_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
         "HBM bandwidth by operator",
         "hbm-bandwidth",
         alt,
-        f"{percent(mean)} of peak over the step",
+        detail=f"{percent(mean)} of peak over the step",
     )
-    return row_bars(words, bars, f"GB/s per {rank}, longest-running operators first", limit, twin, mode)
+    return row_bars(words, bars, f"GB/s per {rank}, longest-running operators first", limit, table=twin, mode=mode)
 
 
 def communication_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
     """Time of each kind of collective on the links, and how much of it nothing hides."""
     uses = estimate.communication
-    unit = "ms" if max(float(use.link_time) for use in uses) < _MS_BELOW else "s"
+    unit = time_unit(max(float(use.link_time) for use in uses))
     rows = [
         Row(
             f"{use.axis} {use.op.replace('_', ' ')}",
             from_si(float(use.exposed_time), unit),
             from_si(float(use.link_time), unit),
             f"{duration(float(use.link_time))}, exposed {duration(float(use.exposed_time))}",
-            PART_COLOURS.get(f"{use.axis.partition(' ')[0]}_exposed", 9),
+            time_colour(use.axis.partition(" ")[0]),
         )
         for use in uses
     ]
@@ -213,7 +208,7 @@ def communication_bars(estimate: TrainingEstimate, mode: Mode) -> Chart:
     alt = "Time on the links per step: " + "; ".join(f"{row.name} {row.label}" for row in rows)
     words = chart_words(estimate.resolved, "Communication time per step", "communication", alt)
     names = ("exposed", "on the links")
-    return overlap_bars(words, rows, names, f"time per step [{unit}]", table(columns, cells), mode)
+    return overlap_bars(words, rows, names, f"time per step [{unit}]", table=table(columns, cells), mode=mode)
 
 
 def _communication(estimate: TrainingEstimate) -> Listing:
@@ -237,10 +232,13 @@ def _communication(estimate: TrainingEstimate) -> Listing:
     return Listing("Communication", note if rows else "This plan sends nothing.", table(columns, rows))
 
 
-def _scaled_parts(estimate: TrainingEstimate) -> tuple[str, list[tuple[str, float]]]:
-    unit = "ms" if float(estimate.step_time) < _MS_BELOW else "s"
-    parts = [(name, from_si(float(part), unit)) for name, part in estimate.time.items() if float(part) > 0]
-    return unit, parts
+def _spent(estimate: TrainingEstimate) -> dict[str, float]:
+    """Parts of the step that take any time [s]."""
+    return {name: float(part) for name, part in estimate.time.items() if float(part) > 0}
+
+
+def _share(estimate: TrainingEstimate, part: float) -> str:
+    return percent(part / float(estimate.step_time), 2)
 
 
 def _time_table(estimate: TrainingEstimate) -> Table:
@@ -249,9 +247,11 @@ def _time_table(estimate: TrainingEstimate) -> Table:
     return table(("part", "time [s]", "share of step"), [*rows, ("step", whole, 1.0)])
 
 
-def _parts_alt(estimate: TrainingEstimate, parts: list[tuple[str, float]], total: float) -> str:
-    listed = ", ".join(f"{PART_NAMES.get(name, name)} {percent(value / total, 2)}" for name, value in parts)
-    return f"A step of {duration(float(estimate.step_time))} by part: {listed}."
+def _time_words(estimate: TrainingEstimate) -> Words:
+    parts = _spent(estimate).items()
+    listed = ", ".join(f"{PART_NAMES.get(name, name)} {_share(estimate, part)}" for name, part in parts)
+    alt = f"A step of {duration(float(estimate.step_time))} by part: {listed}."
+    return chart_words(estimate.resolved, "Step time by part", "step-time", alt)
 
 
 def _hbm_label(row: OperatorRow, peak: float) -> str:

@@ -42,7 +42,7 @@ def scatter(evidence: Evidence, shown: Selection, chosen: Point | None, *, mode:
     words = Words(_TITLE, detail, f"{_TITLE}, {shown.name}: {said}.", file_stem("trn2model", "validation", shown.name))
     extent = (min(times, default=0.1), max(times, default=1.0))
     rows = point_table(evidence, shown.everything)
-    return parity(words, _series(evidence, shown.everything), picked, extent, rows, mode, picks)
+    return parity(words, _series(evidence, shown.everything), picked, extent, table=rows, mode=mode, picks=picks)
 
 
 def spread(
@@ -68,7 +68,7 @@ def spread(
     )
     cells = [(groups[point.id], point.id, point.ratio) for point in shown.points]
     rows = table((group, "id", "predicted over measured"), sorted(cells))
-    return (ratio_strip(words, groups, _series(evidence, shown.points), rows, mode, picks),)
+    return (ratio_strip(words, groups, _series(evidence, shown.points), table=rows, mode=mode, picks=picks),)
 
 
 def coverage(points: Sequence[Point], mode: Mode) -> Chart:
@@ -96,7 +96,7 @@ def coverage(points: Sequence[Point], mode: Mode) -> Chart:
         f"within ±{percent(BAND, 2)}",
         "median half-width of the range",
     )
-    return row_bars(words, bars, "share of the measurements [%]", None, table(columns, cells), mode)
+    return row_bars(words, bars, "share of the measurements [%]", table=table(columns, cells), mode=mode)
 
 
 def point_table(evidence: Evidence, points: Sequence[Point]) -> Table:

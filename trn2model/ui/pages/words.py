@@ -24,6 +24,7 @@ AXIS_NAMES: Final = {
 }
 #: how a message prints a value without a visible character
 EMPTY: Final = "(empty)"
+_MS_BELOW: Final = 2.0
 _HEADLINE: Final = ("model", "system", "count")
 _UNPRINTABLE: Final = re.compile(r"[^\w .,:;=%+()×/-]")
 #: beyond letters, digits and punctuation: addresses, names of icons, emphasis
@@ -100,7 +101,7 @@ def subtitle(scenario: Scenario) -> str:
     return " · ".join((model_title(scenario.model), machine(scenario), *changes))
 
 
-def chart_words(resolved: Resolved, title: str, stem: str, alt: str, detail: str = "") -> Words:
+def chart_words(resolved: Resolved, title: str, stem: str, alt: str, *, detail: str = "") -> Words:
     """Words of a chart about one scenario."""
     scenario = resolved.scenario
     name = file_stem("trn2model", stem, model_title(scenario.model), f"{scenario.count}x{scenario.system}")
@@ -111,15 +112,11 @@ def configuration(resolved: Resolved) -> str:
     """What was estimated, with automatic degrees decided."""
     scenario, plan = resolved.scenario, resolved.plan
     chips = resolved.system.num_chips * scenario.count
-    degrees = [(axis, float(getattr(plan, axis))) for axis in AXIS_NAMES]
-    shown = [f"{axis} {count(size)}" for axis, size in degrees if size > 1] or ["one rank"]
-    sparse = "dense" if scenario.sparsity == "dense" else f"sparse {scenario.sparsity}"
     return " · ".join(
         (
             model_title(scenario.model),
             f"{machine(scenario)} ({count(chips)} {'chip' if chips == 1 else 'chips'})",
-            " ".join(shown),
-            f"{scenario.precision} {sparse}",
+            *parallel_words(resolved),
             f"sequence {count(float(plan.sequence_length))}",
             f"batch {count(float(plan.global_batch_size))}",
             f"profile {resolved.profile.name}",
@@ -127,11 +124,18 @@ def configuration(resolved: Resolved) -> str:
     )
 
 
-def rank_name(resolved: Resolved) -> str:
-    """What one rank is called on this system."""
-    if resolved.core.chip.family == "gpu":
-        return "GPU"
-    return "logical core" if resolved.core.cores_per_rank > 1 else "core"
+def parallel_words(resolved: Resolved) -> tuple[str, str]:
+    """Degrees of the parallel axes that split something, and the format that weights are multiplied in."""
+    scenario = resolved.scenario
+    degrees = [(axis, float(getattr(resolved.plan, axis))) for axis in AXIS_NAMES]
+    shown = [f"{axis} {count(size)}" for axis, size in degrees if size > 1] or ["one rank"]
+    sparse = "dense" if scenario.sparsity == "dense" else f"sparse {scenario.sparsity}"
+    return " ".join(shown), f"{scenario.precision} {sparse}"
+
+
+def time_unit(longest: float) -> str:
+    """Unit of a time axis, from the longest time on it [s]."""
+    return "ms" if longest < _MS_BELOW else "s"
 
 
 def complaint(error: Trn2ModelError) -> str:
